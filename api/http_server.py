@@ -1,8 +1,9 @@
-"""An HTTP server on a thread of its own, which costs nothing until somebody connects.
+"""An HTTP server on its own thread that loads the web framework only when a client connects.
 
-`ApiServer.start` takes the port at once, so that a taken one is known then; the web framework, slow
-to import and large in memory, is loaded when the first connection comes. uvicorn runs with h11:
-httptools loses request bodies of Java's HTTP client, which offers an upgrade to HTTP/2.
+`ApiServer.start` binds the port at once, so that a conflict is reported then. The web framework is
+slow to import and large in memory, so it is imported at the first connection. uvicorn runs with
+h11, because httptools loses request bodies of Java's HTTP client, which offers an upgrade to
+HTTP/2.
 """
 
 from __future__ import annotations
@@ -31,21 +32,22 @@ _LOG = logging.getLogger(__name__)
 
 _BACKLOG = 128
 _GRACE_S = 0.5
-"""How long requests in flight may take once the server stops; then they are cut off."""
+"""How long requests in flight may take once the server stops. Then they are cut off."""
 
 _STOP_S = 5.0
 
 _KEEP_ALIVE_S = 30
-"""How long an idle connection is kept, as in Java, because clients reuse theirs."""
+"""How long an idle connection is kept, as in Java, because clients reuse connections."""
 
 
 class ListenerUnavailable(ConnectError):
-    """The address cannot be listened on; the message names it, the reason and the remedy."""
+    """The server cannot listen on the address. The message names the address, the reason and the
+    remedy."""
 
 
 def parse_listener(listener: str, key: str = "listeners", scheme: str = "http") -> tuple[str, int]:
-    """Host and port of `http://host:port`; the host may be empty (all addresses), the port 0 (any
-    free one). Raises `ConfigError` naming `key`."""
+    """Parse `http://host:port`. The host may be empty (all addresses), and the port 0 (any free
+    one). Raises `ConfigError` for `key`."""
     parts = urlsplit(listener.strip())
     try:
         port = parts.port
@@ -62,7 +64,8 @@ def parse_listener(listener: str, key: str = "listeners", scheme: str = "http") 
 
 
 def _offers_no_upgrade(record: logging.LogRecord) -> bool:
-    """Keeps from the log that a client offered HTTP/2, as Java's does with every request."""
+    """Filter out the log line about an offer of HTTP/2, which Java's client makes with every
+    request."""
     return "upgrade request" not in record.getMessage()
 
 
@@ -76,9 +79,9 @@ class ApiServer:
         key: str = "listeners",
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`make_app` is called on the server's thread, when first needed, and does the imports.
-        `key`: the property that `listener` comes from, for errors. With `tls`, the listener is
-        https."""
+        """`make_app` creates the application on the server's thread at the first connection,
+        including its imports. `key`: the property of `listener`, for errors. With `tls`, the
+        listener is https."""
         self._make_app = make_app
         self._listener = listener
         self._tls = tls
@@ -93,13 +96,13 @@ class ApiServer:
         self.port = 0
 
     def bind(self) -> None:
-        """Take the port, so that `port` is known. Raises `ListenerUnavailable`."""
+        """Bind the port, so that `port` is known. Raises `ListenerUnavailable`."""
         if self._socket is None:
             self._socket = self._bind()
             self.port = self._socket.getsockname()[1]
 
     def start(self) -> Self:
-        """Take the port and begin to serve; returns at once. Raises `ListenerUnavailable`."""
+        """Bind the port, begin to serve, and return at once. Raises `ListenerUnavailable`."""
         self.bind()
         _LOG.info("listening on %s", self.url)
         self._thread.start()
@@ -107,7 +110,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """The server's URL, with the real port."""
+        """Return the server's URL with the actual port."""
         host = self._host or "localhost"
         shown = f"[{host}]" if ":" in host else host
         return f"{self._scheme}://{shown}:{self.port}"
@@ -122,7 +125,7 @@ class ApiServer:
 
     def _listening_socket(self) -> socket.socket:
         if not self._host and socket.has_dualstack_ipv6():
-            # As Java does: all addresses, of both families.
+            # Like Java: all addresses, IPv4 and IPv6.
             address = ("::", self._asked_port)
             return socket.create_server(
                 address, family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
@@ -144,8 +147,8 @@ class ApiServer:
         )
 
     def stop(self) -> None:
-        """Stop serving and free the port, within about a second. May be called again, and without
-        a start."""
+        """Stop serving and free the port, within about a second. May be called repeatedly, and
+        without `start`."""
         self._stopping.set()
         self._wake.close()
         server = self._server
@@ -174,7 +177,7 @@ class ApiServer:
     ) -> None:
         self.stop()
 
-    # The server's thread.
+    # Runs on the server's thread.
 
     def _run(self) -> None:
         assert self._socket is not None
@@ -183,15 +186,16 @@ class ApiServer:
                 self._serve(self._socket)
         except Exception:  # noqa: BLE001 - the top of a thread
             _LOG.exception(
-                "the HTTP server on %s ended unexpectedly; its pages are not available", self.url
+                "the HTTP server on %s ended with an unexpected error; its pages are not available",
+                self.url,
             )
 
     def _first_connection(self, listening: socket.socket) -> bool:
-        """Wait until somebody connects (True) or the server is stopped."""
+        """Wait until a client connects (True) or the server is stopped (False)."""
         with selectors.DefaultSelector() as selector:
             selector.register(listening, selectors.EVENT_READ)
             selector.register(self._waker, selectors.EVENT_READ)
-            # No timeout: `stop` ends the wait by closing the other end of the pair.
+            # Without a timeout: `stop` ends the wait by closing the other end of the socket pair.
             selector.select()
         return not self._stopping.is_set()
 

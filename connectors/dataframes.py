@@ -6,9 +6,9 @@ heartbeats and the history of one flow.
     with open_frames("mm2.properties", "A->B") as frames:
         frames.ranges().groupBy("topic").sum("records").show()
 
-Topics are read with Spark's Kafka source whenever a frame is used, so each use sees what is there
-then. A topic that does not exist gives no rows. Works on topics of Java's MirrorMaker 2, too, which
-has no ranges. Formats: docs/reference/offset-map.md, and `connectors.mirror.formats`.
+Topics are read with Spark's Kafka source whenever a frame is evaluated, so each evaluation sees the
+current records. A missing topic gives no rows. The frames also work on topics of Java's MirrorMaker
+2, which has no ranges. Formats: docs/reference/offset-map.md, and `connectors.mirror.formats`.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ SYNC_ROWS = StructType(
         StructField("written_at", TimestampType()),
     ]
 )
-"""One offset sync: `upstream` on the source topic is at `downstream` on the target. The topic is
-compacted, so in time only the newest sync of a partition remains."""
+"""One offset sync: offset `upstream` of the source topic is offset `downstream` on the target. The
+topic is compacted, so in time only the newest sync of a partition remains."""
 
 RANGE_ROWS = StructType(
     [
@@ -76,8 +76,8 @@ RANGE_ROWS = StructType(
         StructField("records", LongType()),
     ]
 )
-"""`records` records from `source_start` on are on the target from `target_start` on. Of records
-that were copied twice, only the later copy is listed."""
+"""`records` records from source offset `source_start` on are on the target from `target_start` on.
+If records were copied twice, only the later copy is listed."""
 
 CHECKPOINT_ROWS = StructType(
     [
@@ -89,7 +89,7 @@ CHECKPOINT_ROWS = StructType(
         StructField("written_at", TimestampType()),
     ]
 )
-"""The newest checkpoint of each group and partition, with the topic's name on the target."""
+"""The newest checkpoint of each group and partition. `topic`: the topic's name on the target."""
 
 HEARTBEAT_ROWS = StructType(
     [
@@ -99,11 +99,11 @@ HEARTBEAT_ROWS = StructType(
         StructField("written_at", TimestampType()),
     ]
 )
-"""One heartbeat as it stands on the target. Where the topic has LogAppendTime, `written_at` less
-`sent_at` is how long it took."""
+"""One heartbeat on the target. If the topic has LogAppendTime, `written_at` minus `sent_at` is the
+latency."""
 
 _ARROW_TYPES = {int: pa.int64(), str: pa.string()}
-"""Of the history's columns, by what SQLAlchemy gives for them."""
+"""Spark type names of the history's columns, by their SQLAlchemy types."""
 
 
 def _int(column: str, at: str, length: int, kind: str) -> str:
@@ -111,7 +111,7 @@ def _int(column: str, at: str, length: int, kind: str) -> str:
 
 
 def _text(column: str, at: str) -> str:
-    """The STRING at byte `at` (from 1): an int16 length and UTF-8."""
+    """Return an SQL expression for the STRING at byte `at` (from 1): an int16 length and UTF-8."""
     return f"cast(substring({column}, {at} + 2, {_int(column, at, 2, 'int')}) as string)"
 
 
@@ -166,11 +166,11 @@ def _heartbeats(records: DataFrame) -> DataFrame:
 
 
 class MirrorFrames:
-    """The frames of one flow. Safe to use from any thread that may use the session."""
+    """The frames of one flow. Any thread that may use the session may use them."""
 
     def __init__(self, session: SparkSession, properties: Mapping[str, str]) -> None:
-        """`session`: with Spark's Kafka source. `properties`: the flow's source connector's, as in
-        `NamedFlow`."""
+        """`session`: has Spark's Kafka source. `properties`: those of the flow's source connector,
+        as in `NamedFlow`."""
         config = SourceConfig.from_properties(properties)
         self._session = session
         self._props = properties
@@ -180,39 +180,45 @@ class MirrorFrames:
         self._offset_topics = offset_topics(properties)
 
     def offset_syncs(self) -> DataFrame:
-        """SYNC_ROWS."""
+        """Return offset syncs with the schema SYNC_ROWS."""
         return self._read(self._offset_topics.syncs, self._syncs_client(), _syncs, SYNC_ROWS)
 
     def ranges(self) -> DataFrame:
-        """RANGE_ROWS, from the offset map."""
+        """Return the copied ranges in the offset map with the schema RANGE_ROWS."""
         return self._read(self._offset_topics.map, self._syncs_client(), _ranges, RANGE_ROWS)
 
     def checkpoints(self) -> DataFrame:
-        """CHECKPOINT_ROWS."""
+        """Return checkpoints with the schema CHECKPOINT_ROWS."""
         topic = self._policy.checkpoints_topic(self._source)
         return self._read(topic, self._target_client(), _checkpoints, CHECKPOINT_ROWS)
 
     def heartbeats(self) -> DataFrame:
-        """HEARTBEAT_ROWS of all flows that send heartbeats to the target."""
+        """Return heartbeats of all flows that send them to the target, with the schema
+        HEARTBEAT_ROWS."""
         topic = self._policy.heartbeats_topic()
         return self._read(topic, self._target_client(), _heartbeats, HEARTBEAT_ROWS)
 
     def events(self) -> DataFrame:
-        """Records lost, topics re-created, batches quarantined, and stalled partitions: the columns
-        of `mirror_events` (`connectors.mirror.history.tables`), and `at` as a time."""
+        """Return lost records, re-created topics, quarantined batches and stalled partitions.
+
+        The columns are those of `mirror_events` (`connectors.mirror.history.tables`), and `at` as a
+        timestamp.
+        """
         return self._history("mirror_events")
 
     def copied(self) -> DataFrame:
-        """Records copied between two commits of a partition: `mirror_ranges`, and `at`."""
+        """Return the records copied between two commits of a partition: the columns of
+        `mirror_ranges`, and `at`."""
         return self._history("mirror_ranges")
 
     def lags(self) -> DataFrame:
-        """The lag of each partition at each commit: `mirror_lags`, and `at`."""
+        """Return the lag of each partition at each commit: the columns of `mirror_lags`, and
+        `at`."""
         return self._history("mirror_lags")
 
     def _history(self, name: str) -> DataFrame:
-        """Return the flow's rows. They are read in this process, not by executors, because the
-        default database is a file of this host."""
+        """Return the flow's history rows. This process reads them rather than executors, because
+        the default database is a local file."""
         rows = read_history(self._history_url, name, self._source, self._target)
         columns = TABLES.tables[name].columns
         schema = pa.schema([(c.name, _ARROW_TYPES[c.type.python_type]) for c in columns])
@@ -249,9 +255,12 @@ class MirrorFrames:
 
 @contextmanager
 def open_frames(path: str | Path, flow: str | None = None) -> Iterator[MirrorFrames]:
-    """The frames of the flow `A->B` of an mm2.properties (without a name: of the only one), with a
-    Spark session of their own on the master that the file's `spark.master` names. Raises
-    `ConfigError`, and `SparkUnavailable` where there is no session within five minutes."""
+    """Yield the frames of the flow `A->B` of an mm2.properties file (without a name: of its only
+    flow).
+
+    Starts a Spark session on the file's `spark.master` and ends it with the block. Raises
+    `ConfigError`, and `SparkUnavailable` if there is no session within five minutes.
+    """
     chosen = named_flow(Path(path), flow)
     with own_session("frames", chosen.properties, kafka=True) as session:
         yield MirrorFrames(session, chosen.properties)

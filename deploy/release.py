@@ -1,8 +1,8 @@
-"""`python -m deploy.release`: build the sdist and the wheel of what is committed, and check them.
+"""`python -m deploy.release`: build the sdist and the wheel of the last commit, and check them.
 
-Both go to `dist/`. The wheel is built from the sdist and installed, with its dependencies, into a
-new virtual environment without the checkout; there each command has to answer. Exit status 0 if
-all of it worked; 1, after one sentence, if not.
+Both go to `dist/`. The wheel is built from the sdist and installed with its dependencies into a new
+virtual environment without the checkout, where every command must run. Exit status 0 if everything
+worked; otherwise 1, after one sentence.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ __all__ = ["ReleaseError", "build_sdist", "build_wheel", "check_commands", "chec
 ROOT = Path(__file__).parents[1]
 
 PACKAGES = frozenset({"api", "connect", "connectors"})
-"""All that the wheel installs, besides its metadata."""
+"""The packages that the wheel may install, besides its metadata."""
 
-# Downloads of some 500 MB are among the steps.
+# Time limit of a step. Some download up to 500 MB.
 STEP_TIMEOUT_S = 1800.0
 
 _HELP_CODES = (0, 1)
-"""Commands of workers end with 1 after --help, as Java's do."""
+"""Worker commands that exit with 1 after --help, like Java's."""
 
 _SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
 
 class ReleaseError(ConnectError):
-    """The release cannot be built, or is not as it must be; one sentence."""
+    """The release cannot be built, or a check failed. The message is one sentence."""
 
 
 def build_sdist(source: Path, to: Path) -> Path:
-    """Build the sdist of the sources in `source`, which may be written to, with this Python's
-    setuptools; returns its path in the directory `to`."""
+    """Build the sdist with this Python's setuptools and return its path in the directory `to`.
+    `source`: the sources, which may be written to."""
     to.mkdir(parents=True, exist_ok=True)
     _run([sys.executable, "-c", _SDIST, str(to)], "building the sdist", cwd=source)
     return _only(to, "*.tar.gz")
 
 
 def build_wheel(sdist: Path, to: Path) -> Path:
-    """Build the wheel from the sdist, offline; returns its path in the directory `to`."""
+    """Build the wheel from the sdist, offline, and return its path in the directory `to`."""
     command = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(to)]
     _run([*_pip(sys.executable), *command, str(sdist)], "building the wheel")
     return _only(to, "*.whl")
 
 
 def check_wheel(wheel: Path, version: str) -> list[str]:
-    """Raise `ReleaseError` unless the wheel is of this version and has our packages and licence,
-    and nothing else. Returns the names of its commands."""
+    """Check the wheel's version, packages, licence and absence of other files. Returns the names of
+    its commands. Raises `ReleaseError`."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         folder = f"kafka_connect_mirror-{version}.dist-info"
         found = {name.partition("/")[0] for name in names}
         if found != {*PACKAGES, folder}:
             odd = ", ".join(sorted(found ^ {*PACKAGES, folder}))
-            raise ReleaseError(f"{wheel.name} has too much, or too little: {odd}")
+            raise ReleaseError(f"{wheel.name} has missing or unexpected entries: {odd}")
         for name in ("LICENSE", "NOTICE"):
             if f"{folder}/licenses/{name}" not in names:
                 raise ReleaseError(f"{wheel.name} has no {name}")
@@ -76,8 +76,8 @@ def check_wheel(wheel: Path, version: str) -> list[str]:
 def check_commands(
     bin_directory: Path, commands: Sequence[str], version: str, environment: Mapping[str, str]
 ) -> None:
-    """Raise `ReleaseError` unless each installed command answers --version and --help, also in a
-    directory with packages that are named like ours and must not be run."""
+    """Check that each installed command responds to --version and --help, even in a directory with
+    packages that are named like ours, which must not be run. Raises `ReleaseError`."""
     with tempfile.TemporaryDirectory() as directory:
         for package in PACKAGES:
             trap = Path(directory, package, "__init__.py")
@@ -87,16 +87,18 @@ def check_commands(
             program = str(bin_directory / command)
             told = _run([program, "--version"], command, cwd=directory, env=environment)
             if not told.startswith(f"{command} {version} "):
-                raise ReleaseError(f"{command} --version says {told.strip()}, not {version}")
+                raise ReleaseError(
+                    f"{command} --version prints {told.strip()} instead of {version}"
+                )
             helped = _run(
                 [program, "--help"], command, cwd=directory, env=environment, codes=_HELP_CODES
             )
             if f"usage: {command}" not in helped:
-                raise ReleaseError(f"{command} --help says {helped.strip()}")
+                raise ReleaseError(f"{command} --help prints {helped.strip()}")
 
 
 def main() -> int:
-    """The program; returns its exit code."""
+    """Run the program and return its exit code."""
     try:
         with tempfile.TemporaryDirectory(prefix="release-") as directory:
             _release(Path(directory), ROOT / "dist")
@@ -109,12 +111,12 @@ def main() -> int:
 def _release(work: Path, dist: Path) -> None:
     _export(work / "source")
     version = _version(work / "source")
-    print(f"Building {version} of what is committed")
+    print(f"Building {version} from the last commit")
     sdist = build_sdist(work / "source", work / "dist")
     wheel = build_wheel(sdist, work / "dist")
     commands = check_wheel(wheel, version)
-    print("Installing it into a new environment")
-    _run([sys.executable, "-m", "venv", str(work / "venv")], "making an environment")
+    print("Installing the wheel into a new environment")
+    _run([sys.executable, "-m", "venv", str(work / "venv")], "creating an environment")
     python = str(work / "venv" / "bin" / "python")
     alone = _without_checkout()
     install = [*_pip(python), "install", "--quiet", str(wheel)]
@@ -125,14 +127,14 @@ def _release(work: Path, dist: Path) -> None:
     for made in (sdist, wheel):
         shutil.copy(made, dist)
         print(f"Made {dist.name}/{made.name} ({made.stat().st_size / 1e6:.1f} MB)")
-    print(f"{len(commands)} commands answer in a new environment")
+    print(f"{len(commands)} commands run in a new environment")
 
 
 def _export(to: Path) -> None:
-    """Write what is committed into the new directory `to`."""
+    """Write the last commit into the new directory `to`."""
     archive = to.with_suffix(".tar")
     if _run(["git", "status", "--porcelain", "--untracked-files=no"], "git status", cwd=ROOT):
-        raise ReleaseError("there are changes that are not committed: commit or stash them")
+        raise ReleaseError("there are uncommitted changes: commit or stash them")
     _run(["git", "archive", "--output", str(archive), "HEAD"], "git archive", cwd=ROOT)
     with tarfile.open(archive) as opened:
         opened.extractall(to, filter="data")
@@ -156,7 +158,7 @@ def _pip(python: str) -> list[str]:
 def _only(directory: Path, pattern: str) -> Path:
     found = list(directory.glob(pattern))
     if len(found) != 1:
-        raise ReleaseError(f"{directory} has {len(found)} files {pattern}, not one")
+        raise ReleaseError(f"{directory} has {len(found)} files {pattern} instead of one")
     return found[0]
 
 
@@ -168,7 +170,8 @@ def _run(
     env: Mapping[str, str] | None = None,
     codes: Sequence[int] = (0,),
 ) -> str:
-    """What the command printed on stdout. Raises `ReleaseError` if it ends with another code."""
+    """Run a command and return its stdout. Raises `ReleaseError` if the exit code is not in
+    `codes`."""
     try:
         ended = subprocess.run(
             command,
@@ -184,7 +187,7 @@ def _run(
         raise ReleaseError(f"{step} failed: {error}") from error
     if ended.returncode not in codes:
         said = (ended.stderr.strip() or ended.stdout.strip() or "nothing").splitlines()[-1]
-        raise ReleaseError(f"{step} ended with {ended.returncode}: {said}")
+        raise ReleaseError(f"{step} failed with exit code {ended.returncode}: {said}")
     return ended.stdout
 
 

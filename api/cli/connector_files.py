@@ -1,4 +1,4 @@
-"""Files that describe connectors for `connect-standalone` (KIP-980).
+"""Reads files that define connectors for `connect-standalone` (KIP-980).
 
 The format is detected from the content, not from the file name: a flat JSON object with a `name`; a
 JSON object with `name`, `config` and optionally `initial_state`, as in POST /connectors; or Java
@@ -36,23 +36,25 @@ class ConnectorFile:
 
 
 def read_connector_file(location: str) -> ConnectorFile:
-    """Read one connector file. Raises ConfigError, which names the file and the problem."""
+    """Read one connector file. Raises ConfigError with the file and the problem."""
     try:
         content = Path(location).read_bytes()
     except OSError as error:
         raise ConfigError(
-            f"Could not read the connector file {location}: {error.strerror}", value=location
+            f"Cannot read connector file {location}: {error.strerror}", value=location
         ) from error
     try:
         value = parse_json(content)
     except ConnectError as error:
         if content.lstrip().startswith(b"{"):
-            raise ConfigError(f"The connector file {location}: {error}", value=location) from error
+            raise ConfigError(
+                f"Invalid connector file {location}: {error}", value=location
+            ) from error
         return _from_properties(location)
     try:
         return _from_json(location, value)
     except MalformedBody as error:
-        raise ConfigError(f"The connector file {location}: {error}", value=location) from error
+        raise ConfigError(f"Invalid connector file {location}: {error}", value=location) from error
 
 
 def _from_json(location: str, value: object) -> ConnectorFile:
@@ -62,8 +64,8 @@ def _from_json(location: str, value: object) -> ConnectorFile:
         name = text_of(fields.get("name"), "name")
         if config.setdefault("name", name) != name:
             raise ConfigError(
-                f"The connector file {location}: the config's name {config['name']} is not the "
-                f"connector's name {name}; give the same, or leave out the first",
+                f"Connector file {location}: the config's name {config['name']} differs from the "
+                f"connector's name {name}; use the same name, or omit the one in the config",
                 key="name",
             )
         state = fields.get("initial_state")
@@ -83,7 +85,7 @@ def _named(location: str, config: Mapping[str, str | None]) -> ConnectorFile:
     name = config.get("name")
     if name is None:
         raise ConfigError(
-            f"The connector file {location} has no name; give one, in properties (name=...) or in "
+            f"Connector file {location} has no name; add one, in properties (name=...) or in "
             'JSON ({"name": "...", "config": {...}})',
             key="name",
         )

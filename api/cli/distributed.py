@@ -63,17 +63,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = WorkerParser(
         prog=PROGRAM,
         description="Run a worker of a Kafka Connect cluster.",
-        epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed or"
-        " the worker ended by itself.",
+        epilog=(
+            "Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 the start failed "
+            "or the worker ended unexpectedly."
+        ),
     )
     add_version(parser)
-    parser.add_argument("config", metavar="worker.properties", help="properties of the worker")
+    parser.add_argument("config", metavar="worker.properties", help="the worker's properties file")
     parser.add_argument(
         "--workers",
         type=worker_count,
         default=1,
         metavar="N",
-        help="how many worker processes to run on this host (default: 1)",
+        help="number of worker processes to run on this host (default: 1)",
     )
     parser.add_argument("--worker-number", type=worker_count, default=0, help=argparse.SUPPRESS)
     return parser
@@ -94,15 +96,17 @@ def _main(arguments: argparse.Namespace) -> int:
     if arguments.workers == 1:
         return run(arguments.config, arguments.worker_number)
     processes = WorkerProcesses("api.cli.distributed", [arguments.config], arguments.workers)
-    # The parent reports wrong properties once, instead of each process repeating the report.
+    # Report invalid properties once, in the parent, instead of once per process.
     DistributedConfig.from_properties(worker_properties(arguments.config))
     return processes.run()
 
 
 def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Run one worker until a signal comes; return the exit code. `number` is the number of this
-    process among several, from 1, or 0 if it is the only one. Raises the error that prevented the
-    start."""
+    """Run one worker until a signal arrives. Returns the exit code.
+
+    `number`: the number of this process among several, from 1; 0 if it is the only one. Raises the
+    error that prevented the start.
+    """
     ask_to_stop_with_parent()
     props = worker_properties(config_file)
     if number > 1:

@@ -16,10 +16,10 @@ _EXIT_UNWRITTEN = 120
 def leave(code: int) -> NoReturn:
     """End the process: run Python's exit handlers, but skip the cleanup of C libraries.
 
-    A pending request to an unreachable cluster outlives a stop, on a daemon thread with
-    librdkafka's threads beside it. An ordinary exit frees OpenSSL's tables while those threads run:
-    about one stop of 70 beside such a cluster then ended with SIGABRT or SIGSEGV instead of its
-    exit code. Call this on the main thread, after everything has been stored and closed.
+    A pending request to an unreachable cluster outlives a stop, on a daemon thread and librdkafka's
+    threads. An ordinary exit frees OpenSSL's tables while those threads run. With such a cluster,
+    about one stop in 70 then ended with SIGABRT or SIGSEGV instead of its exit code. Call this on
+    the main thread, after everything has been stored and closed.
     """
     # Exit handlers flush logging and end child processes.
     atexit._run_exitfuncs()

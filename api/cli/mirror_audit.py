@@ -63,7 +63,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
     parser = UsageParser(
         prog=PROGRAM,
-        description="Compare a flow's copies with their sources, record by record.",
+        description="Compare the records of a flow's copies with their sources.",
         epilog="Exit codes: 0 complete, 1 usage, 2 audit failed or incomplete, 3 differences "
         "found, "
         "4 not all offsets are accounted for (--mode ledger).",
@@ -107,7 +107,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="number of processes for --engine local (default: one for each core)",
+        help="number of processes for --engine local (default: one per core)",
     )
     parser.add_argument(
         "--range-bytes",
@@ -233,7 +233,7 @@ def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
 def _outcomes(
     engine: AuditEngine, setup: AuditSetup, ranges: Sequence[AuditRange]
 ) -> list[RangeOutcome]:
-    """Audit these partitions and show the progress."""
+    """Audit these ranges and show the progress."""
     from api.cli.output.audit_progress import AuditProgress
 
     found: list[RangeOutcome] = []
@@ -251,7 +251,7 @@ def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> N
         arguments.json.write_text(json.dumps(plain, indent=1) + "\n")
     except OSError as error:
         raise ConnectError(
-            f"--json {arguments.json} cannot be written: {error.strerror or error}"
+            f"Cannot write --json {arguments.json}: {error.strerror or error}"
         ) from error
 
 

@@ -69,7 +69,7 @@ def size_of(text: str) -> float:
     size = parse_size(text)
     if size is None:
         raise argparse.ArgumentTypeError(
-            f"Invalid size {text}: write for example 50MB, 1.5GiB or 800000"
+            f"Invalid size {text}: use for example 50MB, 1.5GiB or 800000"
         )
     return size
 
@@ -80,7 +80,7 @@ def partitions_of(text: str) -> frozenset[int]:
     for element in text.split(","):
         first, _, last = element.strip().partition("-")
         if not first.isdigit() or not (last or first).isdigit() or int(last or first) < int(first):
-            raise argparse.ArgumentTypeError(f"Invalid partitions {text}: write for example 0,2-5")
+            raise argparse.ArgumentTypeError(f"Invalid partitions {text}: use for example 0,2-5")
         numbers.update(range(int(first), int(last or first) + 1))
     return frozenset(numbers)
 
@@ -88,7 +88,7 @@ def partitions_of(text: str) -> frozenset[int]:
 def _count(text: str) -> int:
     number = int(text)
     if number < 0:
-        raise argparse.ArgumentTypeError(f"Invalid offset {text}: write a number of at least 0")
+        raise argparse.ArgumentTypeError(f"Invalid offset {text}: use a number of at least 0")
     return number
 
 
@@ -102,7 +102,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add_version(parser)
     parser.add_argument("config", type=Path, metavar="mm2.properties")
     parser.add_argument(
-        "--flow", metavar="A->B", help="the flow; optional if only one flow copies topics"
+        "--flow", metavar="A->B", help="flow to backfill; optional if only one flow copies topics"
     )
     parser.add_argument(
         "--topics",
@@ -166,9 +166,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     found = parser.parse_args(argv)
     if found.since is not None and found.first is not None:
-        parser.error("--since and --from exclude each other: give one of them")
+        parser.error("--since and --from exclude each other: use one of them")
     if found.until is not None and found.last is not None:
-        parser.error("--until and --to exclude each other: give one of them")
+        parser.error("--until and --to exclude each other: use one of them")
     return found
 
 
@@ -274,7 +274,7 @@ def _engine(
     from connectors.mirror.spark.copy.shards import CopyFlow
     from connectors.spark.program_session import own_session
 
-    # Spark must not retry a task on its own: `connectors.mirror.spark.backfill` says why.
+    # Spark must not retry a task by itself; `connectors.mirror.spark.backfill` explains why.
     properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
     session = stack.enter_context(own_session(PROGRAM, properties, instead=WITHOUT_SPARK))
     slots = arguments.parallel or slots_of(session)
@@ -290,7 +290,9 @@ def _wish(arguments: argparse.Namespace) -> BackfillRequest:
         topics = None if arguments.topics is None else re.compile(arguments.topics)
     except re.error as error:
         raise ConfigError(
-            f"--topics {arguments.topics} is not a regular expression: {error}", key="--topics"
+            f"Invalid value {arguments.topics} for --topics: not a valid regular expression: "
+            f"{error}",
+            key="--topics",
         ) from error
     since, until = (
         None if text is None else parse_offset_time(text, key, now_ms)

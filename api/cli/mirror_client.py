@@ -62,7 +62,7 @@ def _parser() -> MirrorParser:
     where = MirrorParser(add_help=False)
     cluster = where.add_mutually_exclusive_group(required=True)
     cluster.add_argument(
-        "--config", type=Path, metavar="FILE", help="mm2.properties that names the clusters"
+        "--config", type=Path, metavar="FILE", help="mm2.properties file that names the clusters"
     )
     cluster.add_argument(
         "--bootstrap", metavar="HOST:PORT", help="bootstrap server of the target cluster"
@@ -72,15 +72,17 @@ def _parser() -> MirrorParser:
         "--command-config",
         type=Path,
         metavar="FILE",
-        help="with --bootstrap: client security properties, the replication policy and "
-        "offset-syncs.topic.location",
+        help=(
+            "with --bootstrap: client properties for security, the replication policy and "
+            "offset-syncs.topic.location"
+        ),
     )
     where.add_argument(
         "--timeout",
         type=float,
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="for the whole command",
+        help="timeout of the whole command",
     )
     where.add_argument("--json", action="store_true", help="print one JSON document")
     parser = MirrorParser(
@@ -108,13 +110,17 @@ def _parser() -> MirrorParser:
             help="translate the offsets of consumer groups to the target",
         )
     )
-    history = commands.add_parser("history", help="show records lost or quarantined, and stalls")
+    history = commands.add_parser(
+        "history", help=("show lost records, quarantined records and stalls")
+    )
     history.add_argument(
         "--url",
         metavar="URL",
-        help="the database, as mirror.history.url (default: the default file)",
+        help="URL of the history database, as in mirror.history.url (default: the default file)",
     )
-    history.add_argument("--limit", type=int, default=100, metavar="N", help="the newest N events")
+    history.add_argument(
+        "--limit", type=int, default=100, metavar="N", help=("show only the newest N events")
+    )
     history.add_argument("--json", action="store_true", help="print one JSON document")
     return parser
 
@@ -133,7 +139,7 @@ def _add_translate(translate: argparse.ArgumentParser) -> None:
         help="with --bootstrap: bootstrap server of that cluster",
     )
     groups = translate.add_mutually_exclusive_group(required=True)
-    groups.add_argument("--group", metavar="ID", help="one group")
+    groups.add_argument("--group", metavar="ID", help="ID of one group")
     groups.add_argument(
         "--groups",
         metavar="PATTERN",
@@ -240,22 +246,21 @@ def _plan(
     if not live:
         return plan_move(clusters, groups, deadline, live=False)
     try:
-        # An unreachable cluster must not use up the whole timeout.
+        # An unreachable cluster must not take up the whole timeout.
         return plan_move(clusters, groups, Deadline(deadline.remaining() / 2), live=True)
     except RetriableError as error:
         if clusters.there is None:
             raise
         print(
             f"connect-mirror-client: using checkpoints, because {arguments.source} does not "
-            "answer: "
-            f"{error}",
+            f"answer: {error}",
             file=sys.stderr,
         )
         return plan_move(clusters, groups, deadline, live=False)
 
 
 def _is_known(arguments: argparse.Namespace) -> bool:
-    """Whether it is known how to reach the cluster that the groups come from."""
+    """Whether the arguments show how to reach the cluster of the groups."""
     return arguments.config is not None or arguments.from_bootstrap is not None
 
 
@@ -291,7 +296,7 @@ def _flow(config: MirrorMakerConfig, source: str, target: str) -> FlowProps | No
 
 
 def _bare_clusters(arguments: argparse.Namespace) -> MoveClusters:
-    """Both flows that there may be, from the command line alone."""
+    """Return the flows in both directions, from the command line alone."""
     common = _command_config(arguments)
     if arguments.from_bootstrap is not None and arguments.to is None:
         raise ConfigError(
@@ -323,14 +328,14 @@ def _command_config(arguments: argparse.Namespace) -> dict[str, str]:
 def _alias(config: MirrorMakerConfig, option: str, alias: str | None) -> str:
     known = ", ".join(config.clusters)
     if alias is None:
-        raise ConfigError(f"{option} is missing: give one of clusters={known}")
+        raise ConfigError(f"{option} is missing: use one of clusters={known}")
     if alias not in config.clusters:
-        raise ConfigError(f"Invalid value {alias} for {option}: give one of clusters={known}")
+        raise ConfigError(f"Invalid value {alias} for {option}: use one of clusters={known}")
     return alias
 
 
 def command() -> NoReturn:
-    """The installed command: the program, and the end of its process."""
+    """Entry point of the installed command: run the program, then end the process."""
     leave(main())
 
 

@@ -54,7 +54,7 @@ EXIT_START = 3
 PROGRAM = "connect-mirror-maker"
 
 STOP_S = 20.0
-"""Time limit for a clean stop; a stop usually takes much less. Service managers kill after 30 s or
+"""Time limit for a clean stop, which usually takes much less. Service managers kill after 30 s or
 more."""
 
 WATCH_S = 1.0
@@ -78,21 +78,23 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--clusters",
         nargs="+",
         metavar="ALIAS",
-        help="target clusters: run only flows into these (default: all)",
+        help="run only flows into these target clusters (default: all)",
     )
     parser.add_argument(
         "--workers",
         type=worker_count,
         default=1,
         metavar="N",
-        help="how many processes to run on this host (default: 1)",
+        help="number of processes to run on this host (default: 1)",
     )
     parser.add_argument("--worker-number", type=worker_count, default=1, help=argparse.SUPPRESS)
     parser.add_argument(
         "--check",
         action="store_true",
-        help="connect, print what would be mirrored, created and skipped and why, and change "
-        "nothing",
+        help=(
+            "connect, print what would be mirrored, created and skipped with the reasons, and "
+            "change nothing"
+        ),
     )
     # Java accepts both "--clusters a b file" and "file --clusters a b".
     return parser.parse_args(_file_first(list(sys.argv[1:] if argv is None else argv)))
@@ -119,7 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: argparse.Namespace) -> int:
-    watch = FileWatch(arguments.config)  # before it is read: so no later change is overlooked
+    # Start to watch before the file is read, so that no later change is missed.
+    watch = FileWatch(arguments.config)
     config = _load(arguments.config)
     if arguments.check:
         return _check(config, arguments.clusters)
@@ -139,7 +142,7 @@ def _load(path: Path) -> MirrorMakerConfig:
 
 
 def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
-    # The parent reports wrong properties once, instead of each process repeating the report.
+    # Report invalid properties once, in the parent, instead of once per process.
     config.validate(arguments.clusters)
     clusters = ["--clusters", *arguments.clusters] if arguments.clusters else []
     own = [str(arguments.config), *clusters]
@@ -147,8 +150,8 @@ def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
 
 
 def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWatch) -> int:
-    """Run the flows in this process. `worker_number` is its number among the processes on this
-    host, from 1."""
+    """Run the flows in this process. `worker_number`: its number among the processes on this host,
+    from 1."""
     from connectors.mirrormaker.mirror_maker import MirrorMaker
 
     for warning in config.warnings:
@@ -175,14 +178,14 @@ def _renew(maker: MirrorMaker, path: Path, watch: FileWatch) -> None:
 
 
 def _mirror(maker: MirrorMaker, stop: StopSignal, renew: Callable[[], None]) -> int:
-    """Run all flows until a signal comes or no flow is left; return the exit code."""
+    """Run all flows until a signal arrives or every flow has failed. Returns the exit code."""
     from connect.clock import Deadline
 
     maker.start()
     try:
         while not stop.wait(WATCH_S):
             if maker.all_failed():
-                log.error("every flow has failed; see the errors above")
+                log.error("every flow has failed; the errors above say why")
                 return EXIT_START
             renew()
     finally:
@@ -194,8 +197,8 @@ def _mirror(maker: MirrorMaker, stop: StopSignal, renew: Callable[[], None]) -> 
 
 @contextmanager
 def _internal_rest(config: MirrorMakerConfig, number: int) -> Iterator[MirrorRestServer | None]:
-    """Return the internal REST server, with its ports bound; None if the processes do not talk to
-    each other over REST."""
+    """Return the internal REST server with its ports bound; None if the processes do not use REST
+    to communicate."""
     if not config.enable_internal_rest:
         yield None
         return
@@ -213,7 +216,7 @@ def _internal_rest(config: MirrorMakerConfig, number: int) -> Iterator[MirrorRes
 
 @contextmanager
 def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) -> Iterator[None]:
-    """Serve `metrics.listener` while the block runs; nothing if it is empty."""
+    """Serve `metrics.listener` while the block runs; do nothing if it is empty."""
     listener = config.metrics_listener
     if not listener:
         yield

@@ -1,9 +1,9 @@
 """Several worker processes of one command: started, watched, restarted and stopped together.
 
-The children run the same program with the same properties. A child that ends is restarted; the wait
-before a restart grows while the child keeps ending soon. Signals reach the children through
-`request_stop` and `kill`. A child also ends when this process dies: the two hold the ends of one
-pipe, and `watch_parent` reports when this process's end closes.
+The children run the same program with the same properties. A child that ends is restarted, with a
+growing backoff while it keeps ending soon. `request_stop` and `kill` send signals to the children.
+Parent and child hold the ends of a pipe, so that a child can stop when the parent dies:
+`watch_parent` reports when the parent's end closes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARENT_PIPE = "CONNECT_PARENT_PIPE"
 
 RESTART_FIRST_S, RESTART_CAP_S = 1.0, 60.0
 LIVED_LONG_S = 60.0
-"""A child that lived this long started successfully: its next restart wait is short again."""
+"""A child that ran this long started successfully, so its next backoff is short again."""
 
 _KILL_S = 5.0
 
@@ -49,7 +49,7 @@ class ProcessGroup:
         ]
 
     def start(self) -> None:
-        """Start all children. Raises OSError where the program cannot be run."""
+        """Start all children. Raises OSError if the program cannot be run."""
         for child in self._children:
             child.start()
 
@@ -64,8 +64,8 @@ class ProcessGroup:
             child.check()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Ask all children to stop, wait, and kill those that do not. Return whether all of them
-        ended by themselves with a success code."""
+        """Ask all children to stop, wait, and kill those that do not. Returns whether all of them
+        ended without being killed, with exit code 0."""
         for child in self._children:
             child.request_stop()
         well = [child.join(deadline) for child in self._children]
@@ -158,7 +158,7 @@ def watch_parent(on_end: Callable[[], None]) -> None:
         return
 
     def wait(descriptor: int) -> None:
-        # The parent never writes: the read returns only when the parent's end closes.
+        # The parent never writes, so the read returns only when the parent's end closes.
         os.read(descriptor, 1)
         on_end()
 

@@ -34,7 +34,7 @@ STOP_S = 25.0
 after 30 s or more."""
 
 WITHOUT_SPARK = "use --engine local, which needs no Spark"
-"""Advice added to an error when Spark is missing and the command also has a local engine."""
+"""Advice for the user if Spark is missing and the command has a local engine."""
 
 _INTERRUPTED = 128 + 2
 
@@ -59,9 +59,7 @@ def positive(text: str) -> int:
     """Parse a whole number of at least 1, as the `type=` of an argument."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(
-            f"Invalid value {text}: write a whole number of at least 1"
-        )
+        raise argparse.ArgumentTypeError(f"Invalid value {text}: use a whole number of at least 1")
     return number
 
 
@@ -70,7 +68,7 @@ def output_file(text: str) -> Path:
     before the work."""
     path = Path(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a directory; name a file")
+        raise argparse.ArgumentTypeError(f"{text} is a directory: name a file")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(
             f"{text}: the directory {path.parent} does not exist; create it"

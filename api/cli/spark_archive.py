@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     except OSError as error:
         reason = error.strerror or error
-        print(f"connect-spark-archive: {archive} cannot be written: {reason}", file=sys.stderr)
+        print(f"connect-spark-archive: cannot write {archive}: {reason}", file=sys.stderr)
         return EXIT_ERROR
     print(f"Made {archive} ({archive.stat().st_size / 1e6:.0f} MB). To use it, set:")
     print(f"spark.archives = {archive}#{ENVIRONMENT}")

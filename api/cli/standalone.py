@@ -57,12 +57,12 @@ def _parser() -> argparse.ArgumentParser:
         "3 a connector could not be created.",
     )
     add_version(parser)
-    parser.add_argument("config", metavar="worker.properties", help="properties of the worker")
+    parser.add_argument("config", metavar="worker.properties", help="the worker's properties file")
     parser.add_argument(
         "connectors",
         nargs="*",
         metavar="connector.properties",
-        help="connectors to create: properties, or JSON as for POST /connectors",
+        help="connectors to create: properties files, or JSON files as for POST /connectors",
     )
     return parser
 
@@ -105,9 +105,7 @@ def _create(herder: Herder, location: str) -> None:
             found.name, found.config, allow_replace=False, initial_state=found.initial_state
         )
     except ConnectError as error:
-        raise ConnectorNotCreated(
-            f"The connector of {location} could not be created: {error}"
-        ) from error
+        raise ConnectorNotCreated(f"Cannot create the connector of {location}: {error}") from error
     log.info("created connector %s", found.name)
 
 

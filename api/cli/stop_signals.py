@@ -12,9 +12,9 @@ __all__ = ["StopEvent", "StopSignal"]
 
 
 class StopEvent:
-    """Set once, by a signal handler; waited for on any thread.
+    """An event that a signal handler sets once. Any thread may wait for it.
 
-    Unlike `threading.Event`, this is safe in a signal handler: a handler may interrupt the main
+    Unlike `threading.Event`, it is safe in a signal handler: a handler may interrupt the main
     thread while that holds the Event's lock, and `set` would then deadlock.
     """
 
@@ -25,8 +25,8 @@ class StopEvent:
         self._gate.acquire()
 
     def set(self) -> None:
-        """Set the event without blocking. Only for signal handlers, which run one after the
-        other."""
+        """Set the event without blocking. Only for signal handlers, which never run
+        concurrently."""
         if not self._set:
             self._set = True
             self._gate.release()
@@ -42,7 +42,7 @@ class StopEvent:
 
 
 class StopSignal:
-    """Catches SIGTERM and SIGINT from construction on. Construct it on the main thread."""
+    """Catches SIGTERM and SIGINT from construction on. Create it on the main thread."""
 
     def __init__(self) -> None:
         self._asked = StopEvent()
@@ -55,6 +55,6 @@ class StopSignal:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._asked.is_set():
-            # A second signal skips the cleanup and uses the exit code a shell expects.
+            # The second signal skips the cleanup, with the exit code that shells expect.
             os._exit(128 + number)
         self._asked.set()

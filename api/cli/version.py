@@ -16,8 +16,8 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 class _PrintVersion(argparse.Action):
-    """Prints the version and ends with 0. argparse's own action calls the parser's `exit`, and the
-    parsers of workers end with 1 after `--help`, as Java's do."""
+    """Prints the version and exits with 0. argparse's own action calls the parser's `exit`, which
+    for workers exits with 1, because Java's workers do so after `--help`."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(

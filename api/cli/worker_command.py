@@ -41,22 +41,28 @@ H = TypeVar("H", bound=Herder)
 
 
 class ConnectorNotCreated(ConnectError):
-    """A connector of the command line could not be created; the message names it and the reason."""
+    """A connector of the command line could not be created. The message contains its name and the
+    reason."""
 
 
 WORKER_CODES: ExitCodes = ((ConnectorNotCreated, 3), (ConnectError, EXIT_ERROR))
 
 
 class WorkerParser(UsageParser):
-    """Ends with Kafka Connect's exit code for wrong usage, also after --help."""
+    """An argument parser that ends with Kafka Connect's exit code after wrong usage and after
+    --help.
+    """
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         super().exit(status or EXIT_USAGE, message)
 
 
 def worker_properties(location: str) -> dict[str, str]:
-    """Read a worker's properties and resolve config providers; no properties for an empty name, as
-    in Java. Its `spark.*` properties apply to its connectors from now on. Raises ConfigError."""
+    """Read a worker's properties and resolve config providers. Raises ConfigError.
+
+    An empty location gives no properties, as in Java. The worker's `spark.*` properties become
+    defaults of its connectors.
+    """
     if not location:
         return {}
     props = load_properties(location)
@@ -70,10 +76,10 @@ def run_worker(
     make_herder: Callable[[str], H],
     after_start: Callable[[H], None],
 ) -> int:
-    """Run a worker until a signal ends it; returns the exit code. Called on the main thread.
+    """Run a worker until a signal ends it. Returns the exit code. Called on the main thread.
 
-    `make_herder` gets the worker's ID. `after_start` finishes the start, as far as the start has to
-    wait for it. Raises the error that prevented the start.
+    `make_herder` receives the worker's ID. `after_start` does the part of the start that needs a
+    running herder. Raises the error that prevented the start.
     """
     stop = StopSignal()
     rest.bind()
@@ -123,8 +129,8 @@ class _Startup(Generic[H]):
             self._herder.check()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Stop the herder if it has started. An unfinished start holds nothing that outlives the
-        process."""
+        """Stop the herder if it has started. An unfinished start holds no resources that outlive
+        the process."""
         herder = self._herder
         return True if herder is None else herder.stop(deadline)
 

@@ -11,7 +11,7 @@ __all__ = ["plugin_registry"]
 
 
 def plugin_registry(props: Mapping[str, str]) -> PluginRegistry:
-    """Return all plugins of a worker: built-in ones, and those of `plugin.path` and installed
+    """Return all plugins of a worker: built-in ones, and those from `plugin.path` and installed
     packages."""
     path = [text.strip() for text in props.get("plugin.path", "").split(",") if text.strip()]
     plugins = PluginRegistry(plugin_path=path)

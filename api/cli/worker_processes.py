@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _CHECK_S = 1.0
-# A process has STOP_S to stop after the request; then it is killed.
+# A process has STOP_S to stop after the request, and is then killed.
 _KILL_AFTER_S = STOP_S + 5.0
 
 
@@ -44,7 +44,7 @@ class WorkerProcesses:
         )
 
     def run(self) -> int:
-        """Keep all processes running until a signal comes; returns the exit code."""
+        """Keep all processes running until a signal arrives. Returns the exit code."""
         stop = StopSignal()
         self._group.start()
         try:
@@ -60,19 +60,19 @@ def worker_count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(
-            f"Invalid number of workers {text}: write a whole number of at least 1"
+            f"Invalid number of workers {text}: use a whole number of at least 1"
         )
     return number
 
 
 def ask_to_stop_with_parent() -> None:
-    """In one of several processes: stop cleanly when the parent process has ended."""
+    """Stop this child process cleanly when its parent process has ended."""
     watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def spread_listeners(props: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of every process but the first: each listener on a free port, which is
-    advertised once bound. Raises `ConfigError` for a listener without a port."""
+    advertised once it is bound. Raises `ConfigError` for a listener without a port."""
     spread = {key: value for key, value in props.items() if key != "rest.advertised.port"}
     for key in ("listeners", "admin.listeners"):
         if key == "listeners" or props.get(key, "").strip():
@@ -86,13 +86,13 @@ def _listeners(props: Mapping[str, str], key: str) -> list[str]:
 
 
 def on_free_port(listener: str, key: str) -> str:
-    """Return the same listener on any free port. Raises `ConfigError`, naming `key`, if it has no
-    port."""
+    """Return the same listener on any free port. Raises `ConfigError` for `key` if the listener has
+    no port."""
     address, colon, port = listener.rpartition(":")
     if not colon or not port.lstrip("-").isdigit():
         raise ConfigError(
-            f"Invalid value {listener} for configuration {key}: it has no port; write it as"
-            " http://host:port",
+            f"Invalid value {listener} for configuration {key}: it has no port; use "
+            "http://host:port",
             key=key,
             value=listener,
         )

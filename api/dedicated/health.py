@@ -1,7 +1,7 @@
-"""The body of `/health`: the health of every connector, task and partition.
+"""Builds the body of `/health`: the health of every connector, task and partition.
 
-A RUNNING task is not healthy if one of its partitions makes no progress or if it reports a problem,
-which the state alone would hide.
+A RUNNING task is not healthy if one of its partitions makes no progress or reports a problem. The
+task's state alone would not show that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connect.runtime.states import State, Status
 __all__ = ["connector_is_healthy", "health_document", "task_is_healthy"]
 
 _WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
-"""States that are intended. In all others (FAILED, UNASSIGNED, RESTARTING) work waits without being
+"""Intended states. In any other state (FAILED, UNASSIGNED, RESTARTING) work waits that does not
 run."""
 
 
@@ -29,7 +29,8 @@ def connector_is_healthy(connector: ConnectorStatus) -> bool:
 
 
 def _is_well(status: Status) -> bool:
-    """RUNNING with a trace means that it keeps retrying the operation in the trace."""
+    """Whether the state is healthy. RUNNING with a trace means that it keeps retrying the operation
+    in the trace."""
     return status.state in _WELL and status.trace is None
 
 
@@ -53,7 +54,8 @@ def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str,
 
 
 def _well(flows: Mapping[str, Sequence[ConnectorStatus]]) -> str:
-    """Names limits that keep records waiting, too: well, but asked for by who sees the lag."""
+    """Return the message of a healthy mirror. It includes rate limits that delay records, because
+    they explain lag."""
     limits = Counter(
         limit
         for connectors in flows.values()
@@ -66,7 +68,7 @@ def _well(flows: Mapping[str, Sequence[ConnectorStatus]]) -> str:
         f"{count} partition{' waits' if count == 1 else 's wait'} because of {limit}"
         for limit, count in sorted(limits.items(), key=str)
     ]
-    return "; ".join(["all connectors and tasks are well", *waiting])
+    return "; ".join(["all connectors and tasks are healthy", *waiting])
 
 
 def _connector(connector: ConnectorStatus) -> dict[str, object]:
@@ -87,7 +89,7 @@ def _connector(connector: ConnectorStatus) -> dict[str, object]:
 
 
 def _status(status: Status) -> dict[str, object]:
-    """As in Connect's REST: state, worker, and the trace where something failed."""
+    """Return state, worker and, after a failure, the trace, as in Connect's REST API."""
     trace = {} if status.trace is None else {"trace": status.trace}
     return {"state": status.state.value, "worker_id": status.worker_id, **trace}
 

@@ -1,7 +1,7 @@
-"""The internal REST of dedicated mode: how the workers of a flow reach its leader.
+"""The internal REST server of dedicated mode, through which the workers of a flow reach its leader.
 
-Listeners, advertised address, CORS, headers and TLS are those of a Connect worker, written at the
-top level of mm2.properties.
+Listeners, advertised address, CORS, headers and TLS are those of a Connect worker, set at the top
+level of mm2.properties.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MirrorRestServer"]
 
-# Connect's REST API has these, which dedicated mode does not serve.
+# Connect's REST API has these endpoints, which dedicated mode does not serve.
 _OTHERS = ("admin.listeners", "rest.extension.classes")
 
 
 class MirrorRestServer(RestServer):
-    """See `RestServer`. Requests that come before `serve` are told to come again."""
+    """Like `RestServer`. Until `serve` is called, clients are told to retry."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
-        """`props`: an mm2.properties, config providers resolved. Raises ConfigError."""
+        """`props`: an mm2.properties file with config providers resolved. Raises ConfigError."""
         own = {key: value for key, value in props.items() if not key.startswith(_OTHERS)}
         super().__init__(own, MetricRegistry(), {})
         self._herder_of_flow: HerderOfFlow = lambda source, target: None
@@ -39,7 +39,7 @@ class MirrorRestServer(RestServer):
         return InternalRest(self.advertised_url, self.worker_id, self.client)
 
     def serve(self, herder_of_flow: HerderOfFlow) -> None:
-        """Begin to answer for these flows."""
+        """Begin to serve requests for these flows."""
         self._herder_of_flow = herder_of_flow
 
     def _main_app(self) -> ASGIApp:

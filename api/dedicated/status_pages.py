@@ -57,8 +57,8 @@ def create_app(flows: Flows) -> FastAPI:
 
     @app.get("/health")
     def health_page() -> JSONResponse:
-        # 200 also when something is not healthy: the process answers, and a probe that restarts it
-        # would stop the partitions that move and cure none of the others.
+        # The status is 200 even if something is not healthy. The process responds, and a restart by
+        # a probe would stop the healthy partitions without mending the others.
         return JSONResponse(health_document(flows.statuses()))
 
     return app

@@ -50,11 +50,11 @@ _MAIN = (
     health.router,
 )
 _OWN_PATHS = ("/metrics", _OPENAPI)
-"""Ours, not Kafka Connect's: whatever may be accepted there."""
+"""Additional endpoints, which accept any media type, unlike Kafka Connect's own."""
 
 
 def create_rest_app(site: WorkerHandle, config: RestConfig, users: Users | None) -> ASGIApp:
-    """For the main listeners. Handlers run on worker threads."""
+    """Create the application of the main listeners. Handlers run on worker threads."""
     routers = [*_MAIN, metrics.router]
     if config.admin_listeners is None:
         routers.append(loggers.router)
@@ -67,13 +67,14 @@ def create_rest_app(site: WorkerHandle, config: RestConfig, users: Users | None)
 
 
 def create_admin_app(site: WorkerHandle) -> ASGIApp:
-    """For `admin.listeners`: the loggers only."""
+    """Create the application of `admin.listeners`: only the loggers."""
     routers = [loggers.router]
     return JaxRs(_fastapi(site, routers), _endpoints(routers))
 
 
 def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIApp:
-    """For the listeners of dedicated mode: what a flow's workers ask of each other."""
+    """Create the application for the listeners of dedicated mode: requests between a flow's
+    workers."""
     fastapi = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     fastapi.state.herder_of_flow = herder_of_flow
     add_error_handlers(fastapi)
@@ -87,7 +88,7 @@ def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIA
 def _fastapi(site: WorkerHandle, routers: Iterable[APIRouter]) -> FastAPI:
     app = FastAPI(
         title="Kafka Connect",
-        description="Connectors of this group of workers, as Kafka Connect's REST API.",
+        description="The connectors of this worker group, with Kafka Connect's REST API.",
         version=root.version(),
         docs_url=None,
         redoc_url=None,

@@ -1,8 +1,8 @@
-"""Bodies of requests, read as Kafka Connect reads them.
+"""Parses request bodies like Kafka Connect.
 
-Scalars in configs become text as they were written (`1.50`, `true`); of a field that comes twice,
-the last counts; fields that are not known are refused. What does not parse is answered with 500, as
-Java does, and with words that say where.
+Scalars in configs become text as they were written (`1.50`, `true`). If a field is repeated, the
+last one counts. Unknown fields are rejected. Invalid JSON gives status 500, as in Java, with a
+message that says where the error is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def create_request(body: bytes) -> CreateConnectorRequest:
-    """The body of POST /connectors."""
+    """Parse the body of POST /connectors."""
     fields = object_of(parse_json(body), "the request body", ("name", "config", "initial_state"))
     config = fields.get("config")
     name, state = fields.get("name"), fields.get("initial_state")
@@ -36,18 +36,18 @@ def create_request(body: bytes) -> CreateConnectorRequest:
 
 
 def required_string_map(body: bytes) -> dict[str, str | None]:
-    """A body that is an object of strings."""
+    """Parse a body that is an object of strings."""
     value = parse_json(body)
     if value is None:
-        raise MalformedBody("A JSON object is needed as the request body")
+        raise MalformedBody("The request body must be a JSON object")
     return string_map(value, "the request body")
 
 
 def task_configs(body: bytes) -> list[dict[str, str]]:
-    """The body of the internal POST /connectors/{c}/tasks."""
+    """Parse the body of the internal POST /connectors/{c}/tasks."""
     value = parse_json(body)
     if not isinstance(value, list):
-        raise MalformedBody("A JSON array of task configs is needed as the request body")
+        raise MalformedBody("The request body must be a JSON array of task configs")
     return [
         {
             key: text
@@ -59,7 +59,7 @@ def task_configs(body: bytes) -> list[dict[str, str]]:
 
 
 def offset_entries(body: bytes) -> list[OffsetEntry]:
-    """The body of PATCH /connectors/{c}/offsets. Numbers stay numbers."""
+    """Parse the body of PATCH /connectors/{c}/offsets. Numbers stay numbers."""
     value = parse_json(body, numbers_as_text=False)
     fields = object_of(value, "the request body", ("offsets",))
     offsets = fields.get("offsets")
@@ -84,8 +84,8 @@ def _scalars(value: object, what: str) -> Mapping[str, OffsetValue] | None:
     for key, item in fields.items():
         if isinstance(item, dict | list):
             raise BadRequest(
-                f"Invalid value for {key} in {what}: only strings, numbers, booleans and null can "
-                "be stored as offsets"
+                f"Invalid value for {key} in {what}: offsets can only contain strings, numbers, "
+                "booleans and null"
             )
     return {
         clean(key): clean(item) if isinstance(item, str) else item for key, item in fields.items()

@@ -1,4 +1,4 @@
-"""A worker's REST properties, typed: listeners, advertised address, CORS, headers, TLS."""
+"""A worker's parsed REST properties: listeners, advertised address, CORS, headers, TLS."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _CSV = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*))\s*(?:,|\Z)')
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """`protocol` is http or https; `host` may be empty (all addresses), `port` 0 (any free one)."""
+    """One listener. `protocol`: http or https. `host`: may be empty (all addresses). `port`: 0
+    means any free port."""
 
     protocol: str
     host: str
@@ -48,8 +49,8 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class AnswerHeader:
-    """One entry of response.http.headers.config. `replaces`: set, not add. `is_date`: the value is
-    a number of ms from now."""
+    """One entry of response.http.headers.config. `replaces`: set the header instead of adding it.
+    `is_date`: the value is a number of ms from now."""
 
     name: str
     value: str
@@ -59,7 +60,8 @@ class AnswerHeader:
 
 @dataclass(frozen=True, slots=True)
 class CorsRules:
-    """Which origins browsers may ask from (patterns, or `*`), and with which methods."""
+    """The origins that browsers may send requests from (patterns, or `*`), and the allowed
+    methods."""
 
     origins: tuple[re.Pattern[str], ...]
     any_origin: bool
@@ -71,7 +73,8 @@ class CorsRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestConfig:
-    """`admin_listeners` None: the admin resources are on the main listeners; empty: nowhere."""
+    """The REST properties. `admin_listeners`: None serves the admin resources on the main
+    listeners; an empty tuple disables them."""
 
     listeners: tuple[Listener, ...]
     admin_listeners: tuple[Listener, ...] | None
@@ -87,7 +90,7 @@ class RestConfig:
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> RestConfig:
-        """Raises ConfigError for the first wrong value."""
+        """Parse a worker's properties. Raises ConfigError for the first invalid value."""
         keys = [key for key in WORKER_CONFIG_DEF if key.name in _KEYS]
         parsed = type(WORKER_CONFIG_DEF)(keys).parse(props)
         admin = None
@@ -115,10 +118,11 @@ class RestConfig:
         )
 
     def advertised(self, bound: Mapping[Listener, int], local_host: str) -> tuple[str, str, int]:
-        """(protocol, host, port) that other workers are told. `bound`: the listeners' real ports.
+        """Return the (protocol, host, port) that other workers use. `bound`: the listeners' actual
+        ports.
 
-        The protocol is the configured one, else http if any listener speaks it; host and port are
-        the configured ones, else those of the first listener of that protocol.
+        The protocol is the configured one; otherwise http if a listener has it. Host and port are
+        the configured ones; otherwise those of the first listener with that protocol.
         """
         protocol = self.advertised_protocol
         if protocol is None:
@@ -146,7 +150,7 @@ _KEYS = frozenset(
 
 
 def parse_listener(text: str, key: str = "listeners") -> Listener:
-    """`http://host:port` or `https://host:port`. Raises ConfigError naming `key`."""
+    """Parse `http://host:port` or `https://host:port`. Raises ConfigError for `key`."""
     found = _LISTENER.fullmatch(text.strip())
     protocol = found[1].lower() if found else ""
     port = int(found[3]) if found else -1
@@ -160,8 +164,8 @@ def parse_listener(text: str, key: str = "listeners") -> Listener:
 
 
 def parse_answer_headers(text: str) -> tuple[AnswerHeader, ...]:
-    """`response.http.headers.config`: `action name:value`, separated by commas; quoted where the
-    value has one. Raises ConfigError."""
+    """Parse `response.http.headers.config`: entries of `action name:value`, separated by commas. An
+    entry with a comma in its value is quoted. Raises ConfigError."""
     return tuple(_answer_header(entry) for entry in _csv(text) if entry.strip())
 
 
@@ -188,9 +192,9 @@ def _answer_header(entry: str) -> AnswerHeader:
     replaces, is_date = action
     value = found[3].strip()
     if is_date and not re.fullmatch(r"-?[0-9]{1,15}", value):
-        raise _bad_header(entry, "the value of a date is a number of milliseconds from now")
+        raise _bad_header(entry, "the value of a date must be a number of milliseconds from now")
     if "\n" in value or "\r" in value:
-        raise _bad_header(entry, "a header's value is on one line")
+        raise _bad_header(entry, "the value of a header must not contain a line break")
     return AnswerHeader(found[2], value, replaces, is_date)
 
 
@@ -219,7 +223,9 @@ def _cors(parsed: ParsedConfig) -> CorsRules | None:
             try:
                 patterns.append(re.compile(text, re.IGNORECASE))
             except re.error as error:
-                raise invalid_value(key, text, f"not a regular expression: {error}") from error
+                raise invalid_value(
+                    key, text, f"not a valid regular expression: {error}"
+                ) from error
     return CorsRules(
         tuple(patterns),
         "*" in origins,
@@ -228,7 +234,7 @@ def _cors(parsed: ParsedConfig) -> CorsRules | None:
 
 
 def _tls(props: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """All keys with the prefix, if there is one; else the worker's own `ssl.*`."""
+    """Return all keys with the prefix, without it; if there are none, the worker's own `ssl.*`."""
     own = {
         key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)
     }

@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Far above any config or list of task configs; keeps a mistake from filling the memory."""
+"""Maximum size of a request body, far above any config or list of task configs. It protects the
+memory from oversized requests."""
 
 
 async def _herder(request: Request) -> Herder:
@@ -56,12 +57,12 @@ async def _raw_body(request: Request) -> bytes:
 
 
 def _java_boolean(value: object) -> bool:
-    """Parse as Java's Boolean.valueOf: "true" in any case is true, all else false."""
+    """Parse like Java's Boolean.valueOf: "true" in any case is true, everything else is false."""
     return str(value).lower() == "true"
 
 
 def _task_number(value: object) -> object:
-    """Parse as Java's Integer.valueOf, which takes a sign and leading zeros, and nothing else."""
+    """Parse like Java's Integer.valueOf: digits with an optional sign and leading zeros."""
     text = str(value)
     digits = text[1:] if text[:1] in "+-" else text
     if not (digits.isdigit() and digits.isascii()) or not -(2**31) <= int(text) < 2**31:
@@ -76,15 +77,15 @@ TaskNumber = Annotated[int, BeforeValidator(_task_number), Path(alias="task")]
 JavaBoolean = Annotated[bool, BeforeValidator(_java_boolean), Query()]
 
 FAILURES: dict[int | str, dict[str, object]] = {
-    "default": {"model": ErrorMessage, "description": "What went wrong"}
+    "default": {"model": ErrorMessage, "description": "Error"}
 }
-"""`responses` of a router: any failure has this shape."""
+"""`responses` of a router: every error has this schema."""
 
 
 def json_answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Models, or lists and maps of them, as an answer."""
+    """Encode models, or lists and maps of them, as a response."""
     return Response(
         json_bytes(value),
         status,
@@ -99,12 +100,12 @@ def partitions_answer(tasks: Mapping[int, Sequence[PartitionHealth]]) -> Respons
 
 
 def empty(status: int) -> Response:
-    """An answer without body and content type."""
+    """Create a response without a body and content type."""
     return Response(status_code=status)
 
 
 def body_of(model: type[BaseModel] | dict[str, object]) -> dict[str, object]:
-    """`openapi_extra` of an operation whose handler reads a JSON body by itself."""
+    """Return `openapi_extra` for an operation whose handler parses the JSON body itself."""
     schema = model if isinstance(model, dict) else model.model_json_schema()
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 

@@ -1,4 +1,4 @@
-"""How failures are answered: always `{"error_code": ..., "message": ...}` with the same status."""
+"""Error responses: always `{"error_code": ..., "message": ...}` with the matching status."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ REASONS = {
     413: "Content Too Large",
     415: "Unsupported Media Type",
 }
-"""The ends of messages like `HTTP 404 Not Found`."""
+"""The last part of messages such as `HTTP 404 Not Found`."""
 
 REBALANCE_EXPECTED = "Request cannot be completed because a rebalance is expected"
-"""Java's answer to plain GETs during a rebalance. Some clients wait for this very text."""
+"""Java's response to plain GETs during a rebalance. Some clients wait for this exact text."""
 
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 
 
 class RestError(ConnectError):
-    """A failure with a status of its own; `code` is what `error_code` says."""
+    """An error with its own status. `code` is the value of `error_code`."""
 
     def __init__(self, status: int, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ def error_response(
     code: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """`message` None: `HTTP <status> <reason>`."""
+    """Create an error response. `message` None: `HTTP <status> <reason>`."""
     text = f"HTTP {status} {REASONS.get(status, '')}".rstrip() if message is None else message
     body = ErrorMessage(error_code=status if code is None else code, message=text)
     return Response(
@@ -66,7 +66,7 @@ def error_response(
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Answer every failure of the application's handlers in Kafka Connect's shape."""
+    """Return every error of the application's handlers in Kafka Connect's format."""
 
     @app.exception_handler(ConnectError)
     async def failed(request: Request, error: ConnectError) -> Response:
@@ -78,7 +78,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, _error: RequestValidationError) -> Response:
-        # Only parameters of the path are left to the framework: of a wrong type, they name nothing.
+        # The framework validates only path parameters. One of a wrong type matches no resource.
         return error_response(404)
 
     @app.exception_handler(Exception)
@@ -99,6 +99,6 @@ def _failure(request: Request, error: ConnectError) -> Response:
 
 
 def _timed_out(request: Request) -> str:
-    """Add the worker's current activity, which is the best hint available."""
+    """Add the worker's current activity, which hints at the cause."""
     stage = request.app.state.site.stage()
     return f"Request timed out. {stage}" if stage else "Request timed out"

@@ -1,9 +1,9 @@
-"""Forwards requests to the worker that has to answer them, at most twice.
+"""Forwards requests to the worker that can answer them, at most twice.
 
-The herder says who answers (`NotLeader`, `NotAssigned`). A request that a client sent is forwarded
-with `forward=true`, that one once more with `forward=false`, as the leader may have changed or may
-have to ask the owner; that one is not forwarded. Of the client's headers, only Authorization goes
-along.
+The herder knows which worker that is (`NotLeader`, `NotAssigned`). A client's request is forwarded
+with `forward=true`. The receiver may forward it again with `forward=false`, because the leader may
+have changed, or may have to ask the owner. That request is never forwarded again. Authorization is
+the only client header that is forwarded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STALE_CONFIG = (
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """What is sent to the other worker. `path` is encoded; `query` without `forward`."""
+    """A request to the other worker. `path`: URL-encoded. `query`: without `forward`."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ class Hop:
 
 
 class Forwarding:
-    """Of one request. A handler's dependency."""
+    """Forwards one request. A dependency of handlers."""
 
     def __init__(self, site: WorkerHandle, forward: str | None, authorization: str | None) -> None:
         self._site = site
@@ -59,7 +59,8 @@ class Forwarding:
         self._authorization = authorization
 
     def complete(self, hop: Hop, ask: Callable[[], T], answer: Callable[[T], Response]) -> Response:
-        """What `answer` makes of what `ask` gets from the herder; or what another worker says."""
+        """Ask this worker's herder with `ask` and turn the result into a response with `answer`. If
+        another worker is responsible, return its response."""
         return self.complete_with(hop, ask, answer, _relayed)
 
     def complete_with(
@@ -69,7 +70,7 @@ class Forwarding:
         answer: Callable[[T], Response],
         relay: Callable[[RestAnswer], Response],
     ) -> Response:
-        """`relay` turns a success of the other worker into ours."""
+        """Like `complete`, but `relay` turns the other worker's success into our response."""
         try:
             result = ask()
         except (NotLeader, NotAssigned) as error:
@@ -95,14 +96,14 @@ class Forwarding:
 
 
 def _checked(answer: RestAnswer) -> RestAnswer:
-    """Raise the failure that the other worker answered with."""
+    """Return the other worker's response. Raises the error that it contains."""
     if answer.status >= 400:
         try:
             error = ErrorMessage.model_validate_json(answer.body)
         except ValueError as problem:
             raise RestError(
                 500,
-                "IO Error trying to forward REST request: the worker answered with status "
+                "IO Error trying to forward REST request: the worker responded with status "
                 f"{answer.status} and no error message",
             ) from problem
         raise RestError(answer.status, error.message, error.error_code)
@@ -115,7 +116,7 @@ def _checked(answer: RestAnswer) -> RestAnswer:
             json.loads(answer.body)
         except ValueError as problem:
             raise RestError(
-                500, "IO Error trying to forward REST request: the worker's answer is not JSON"
+                500, "IO Error trying to forward REST request: the worker's response is not JSON"
             ) from problem
     return answer
 
@@ -127,7 +128,7 @@ def _relayed(answer: RestAnswer) -> Response:
 
 
 def path_segment(name: str) -> str:
-    """A name as one segment of a path."""
+    """Encode a name as one segment of a path."""
     return quote(name, safe="!$&'()*+,;=:@~")
 
 
@@ -138,4 +139,4 @@ async def _forwarding(
 
 
 Forwarded = Annotated[Forwarding, Depends(_forwarding)]
-"""The parameter of a handler whose request may be forwarded."""
+"""The handler parameter for requests that may be forwarded."""

@@ -1,4 +1,5 @@
-"""JSON as Kafka Connect reads it: scalars may stand for text, and are kept as they were written."""
+"""Parses JSON like Kafka Connect: where text is expected, scalars are accepted and kept as they
+were written."""
 
 from __future__ import annotations
 
@@ -27,17 +28,17 @@ _INITIAL_STATES: Mapping[str, TargetState] = {
 
 
 class MalformedBody(ConnectError):
-    """The body is not the JSON that is needed. Java's status for it is 500."""
+    """The body is not the expected JSON. Java responds with status 500."""
 
     http_status = 500
 
 
 class _Number(str):
-    """A JSON number as it was written."""
+    """A JSON number, as it was written."""
 
 
 def string_map(value: object, what: str) -> dict[str, str | None]:
-    """A JSON object whose values are scalars, as text."""
+    """Convert a JSON object of scalars to text values."""
     return {
         clean(key): None if item is None else text_of(item, key)
         for key, item in object_of(value, what).items()
@@ -45,7 +46,7 @@ def string_map(value: object, what: str) -> dict[str, str | None]:
 
 
 def parse_json(body: bytes, *, numbers_as_text: bool = True) -> Any:
-    """The JSON value of a body; None of an empty one."""
+    """Parse the JSON value of a body; None for an empty body."""
     if not body.strip():
         return None
     number = _Number if numbers_as_text else None
@@ -74,12 +75,12 @@ def text_of(value: object, what: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):
-        raise MalformedBody(f"Invalid value for {what}: a string is needed, not {_kind(value)}")
+        raise MalformedBody(f"Invalid value for {what}: must be a string, not {_kind(value)}")
     return clean(value)
 
 
 def clean(text: str) -> str:
-    """Without lone surrogates, which JSON can write and UTF-8 cannot."""
+    """Remove lone surrogates, which JSON can contain and UTF-8 cannot."""
     if text.isascii():
         return str(text)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -87,7 +88,7 @@ def clean(text: str) -> str:
 
 def object_of(value: object, what: str, known: tuple[str, ...] | None = None) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise MalformedBody(f"Invalid value for {what}: an object is needed, not {_kind(value)}")
+        raise MalformedBody(f"Invalid value for {what}: must be an object, not {_kind(value)}")
     for field in value:
         if known is not None and field not in known:
             raise MalformedBody(
@@ -106,7 +107,7 @@ def _kind(value: object) -> str:
 
 
 def parse_initial_state(text: str) -> TargetState:
-    """The target state that an `initial_state` means. Raises ConnectError."""
+    """Return the target state for an `initial_state`. Raises ConnectError."""
     state = _INITIAL_STATES.get(text.upper())
     if state is None:
         raise MalformedBody(

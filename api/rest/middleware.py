@@ -1,8 +1,8 @@
 """ASGI middlewares that reproduce the general behaviour of Java's REST server.
 
-`JaxRs` answers by its rules what concerns no handler: paths that name nothing, methods, media
-types, OPTIONS, HEAD, trailing slashes. `Cors` and `AnswerHeaders` add headers; `BasicAuth` keeps
-out whom the worker does not know.
+`JaxRs` responds to requests that no handler can serve, and to OPTIONS. It handles unknown paths,
+wrong methods and media types, HEAD and trailing slashes. `Cors` and `AnswerHeaders` add headers.
+`BasicAuth` rejects unknown users.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["AnswerHeaders", "BasicAuth", "Cors", "Endpoint", "JaxRs"]
 _JSON = "application/json"
 _DENIED = "User cannot access the resource."
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
-# Workers do not have the users' passwords: they sign these requests instead.
+# Workers do not have the users' passwords. They sign these requests instead.
 _SIGNED = (
     ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
     ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
@@ -40,8 +40,8 @@ _QUALITY = re.compile(r";\s*q\s*=\s*([0-9.]+)")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One path and the methods it has. `json_only`: Kafka Connect's own, strict about media
-    types."""
+    """One path and its methods. `json_only`: Kafka Connect's own endpoints, which are strict about
+    media types."""
 
     path: re.Pattern[str]
     methods: frozenset[str]
@@ -49,8 +49,8 @@ class Endpoint:
 
 
 class JaxRs:
-    """Lets through what a handler can answer. Its path has no trailing slash then, and HEAD is
-    GET; the server leaves the body out."""
+    """Passes on requests that a handler can serve, with trailing slashes removed and HEAD turned
+    into GET (the server omits the body)."""
 
     def __init__(self, app: ASGIApp, endpoints: Sequence[Endpoint]) -> None:
         self._app = app
@@ -72,7 +72,7 @@ class JaxRs:
         await self._app(passed, receive, send)
 
     def _answer(self, scope: Scope, path: str) -> Response | None:
-        """What to answer without asking a handler; None: a handler is to answer."""
+        """Return the response if no handler is needed; None if a handler must respond."""
         raw = scope.get("raw_path", b"").decode("latin-1").partition("?")[0]
         if _AMBIGUOUS.search(raw):
             return error_response(400, "Ambiguous URI path separator")
@@ -107,7 +107,7 @@ def _options(methods: Sequence[str], accept: str | None) -> Response:
 
 
 def _sends_json(headers: Headers) -> bool:
-    """No content type at all is fine; whether there is a body then is for the handler to see."""
+    """Whether the content type is JSON or missing. The handler checks whether there is a body."""
     given = headers.get("content-type")
     return given is None or given.partition(";")[0].strip().lower() == _JSON
 
@@ -130,7 +130,7 @@ def _accepts(accept: str | None, media_type: str) -> bool:
 
 
 class BasicAuth:
-    """Refuses requests without a user's credentials (401), but for those that workers sign."""
+    """Rejects requests without a user's credentials (401), except requests that workers sign."""
 
     def __init__(self, app: ASGIApp, users: Users) -> None:
         self._app = app
@@ -150,8 +150,8 @@ class BasicAuth:
 
 
 class Cors:
-    """Cross-origin requests of browsers (access.control.allow.*). Preflight requests are answered
-    here, so they need no credentials."""
+    """Handles cross-origin requests of browsers (access.control.allow.*). It responds to preflight
+    requests itself, so they need no credentials."""
 
     _MAX_AGE_S = "60"
 
@@ -195,7 +195,7 @@ class Cors:
 
 
 class AnswerHeaders:
-    """Adds what response.http.headers.config says to every answer."""
+    """Adds the headers of response.http.headers.config to every response."""
 
     def __init__(self, app: ASGIApp, headers: Sequence[AnswerHeader]) -> None:
         self._app = app
@@ -219,7 +219,7 @@ class AnswerHeaders:
 def _apply(header: AnswerHeader, answer: MutableHeaders) -> None:
     value = header.value
     if header.is_date:
-        # The value is how far in the future the date is, in ms.
+        # The value is the distance of the date from now, in ms.
         value = formatdate(time.time() + int(header.value) / 1000, usegmt=True)
     if header.replaces:
         answer[header.name] = value

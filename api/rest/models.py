@@ -1,4 +1,4 @@
-"""Requests and answers of the REST API: Kafka Connect's JSON, with its names and order of fields.
+"""Requests and responses of the REST API: Kafka Connect's JSON, with its field names and order.
 
 Answers whose names and order of fields are those of the JSON are the herder's (`rest_entities`);
 models of the others are made from its data by their `of` methods. `json_bytes` writes any of them,
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 UNDEFINED = "undefined"
-"""A plugin's version that is not shown."""
+"""Value for a plugin's version that is not shown."""
 
 
 def json_bytes(value: object) -> bytes:
@@ -66,7 +66,7 @@ def _undefined(value: object) -> bool:
 
 
 class ErrorMessage(_Model):
-    """The body of every failure."""
+    """The body of every error."""
 
     error_code: int
     message: str
@@ -83,14 +83,14 @@ class ServerInfo(_Model):
 
 
 class WorkerStatus(_Model):
-    """KIP-1017: `status` is healthy, starting or unhealthy."""
+    """The body of `/health` (KIP-1017). `status`: healthy, starting or unhealthy."""
 
     status: str
     message: str
 
 
 class CreateConnectorRequest(_Model):
-    """`initial_state` is RUNNING, PAUSED or STOPPED, in any case."""
+    """The body of POST /connectors. `initial_state`: RUNNING, PAUSED or STOPPED, in any case."""
 
     name: str | None = None
     config: dict[str, str | None] | None = None
@@ -142,14 +142,14 @@ class ConnectorStateInfo(_Model):
 
 
 class ExpandedConnector(_Model):
-    """One connector of a list with `expand`; only what was asked for is there."""
+    """One connector of a list with `expand`. Only the requested parts are set."""
 
     status: ConnectorStateInfo | None = Field(None, exclude_if=_absent)
     info: entities.ConnectorInfo | None = Field(None, exclude_if=_absent)
 
 
 class ConnectorOffset(_Model):
-    """`offset` null in a request: delete what is stored for the partition."""
+    """The offset of one partition. A null `offset` in a request deletes the stored offset."""
 
     partition: Mapping[str, OffsetValue] | None = None
     offset: Mapping[str, OffsetValue] | None = None
@@ -196,7 +196,7 @@ class ConfigKeyInfo(_Model):
 
     @classmethod
     def of(cls, info: entities.ConfigInfo) -> Self:
-        """Of an `info` that has a key."""
+        """Convert an `info` that has a key."""
         key = info.key
         assert key is not None
         default = key.default

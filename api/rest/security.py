@@ -1,17 +1,17 @@
 """Basic authentication: Java's BasicAuthSecurityRestExtension with its JAAS file.
 
-The worker property `rest.extension.classes` names the extension. Where the users are is said by a
-JAAS file with an entry `KafkaConnect`; its path comes from the system property
-`java.security.auth.login.config` in the environment's KAFKA_OPTS, as for Java, or from a worker
-property of that name:
+The worker property `rest.extension.classes` enables the extension. A JAAS file with an entry
+`KafkaConnect` names the file of users. As for Java, its path is in the system property
+`java.security.auth.login.config` in the environment's KAFKA_OPTS; a worker property of that name
+works too:
 
     KafkaConnect {
         org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required
         file="/etc/kafka/users.properties";
     };
 
-That file holds a line `user=password` for each user. Both files are read once. No error made here
-holds a password.
+The file of users has a line `user=password` per user. Both files are read once. No error contains a
+password.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _JAAS_ENTRY = re.compile(
 
 
 class Users:
-    """Names and passwords. Without any, everybody may come in, as with Java."""
+    """User names and passwords. Without any user, every request is admitted, as in Java."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = {user.encode(): password.encode() for user, password in passwords.items()}
@@ -66,7 +66,8 @@ class Users:
         except (binascii.Error, ValueError):
             return False
         expected = self._passwords.get(user)
-        # Compared also for users that do not exist: the time taken must not tell which do.
+        # Compare passwords of unknown users too, so that the response time does not show which
+        # users exist.
         same = hmac.compare_digest(password, b"" if expected is None else expected)
         return bool(colon) and expected is not None and same
 
@@ -74,8 +75,10 @@ class Users:
 def users_of(
     extensions: Sequence[str], props: Mapping[str, str], environment: Mapping[str, str]
 ) -> Users | None:
-    """Return the users of a worker; None: it requires no authentication. Raises ConfigError for any
-    other extension, since ignoring it could leave the worker open."""
+    """Return the users of a worker; None if it requires no authentication.
+
+    Raises ConfigError for any other extension, because ignoring it could leave the worker open.
+    """
     for name in extensions:
         if name not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2]):
             raise invalid_value(
@@ -88,8 +91,8 @@ def users_of(
     location = _login_config(environment) or props.get(LOGIN_CONFIG)
     if not location:
         raise ConfigError(
-            f"{_EXTENSIONS_KEY} asks for basic authentication, and no JAAS file says who the users "
-            f"are; name it with -D{LOGIN_CONFIG}=<file> in KAFKA_OPTS, or with the worker property "
+            f"{_EXTENSIONS_KEY} requires basic authentication, but there is no JAAS file; name "
+            f"it with -D{LOGIN_CONFIG}=<file> in KAFKA_OPTS, or with the worker property "
             f"{LOGIN_CONFIG}",
             key=LOGIN_CONFIG,
         )
@@ -122,7 +125,7 @@ def _users_file(location: str) -> str:
         raise invalid_value(
             LOGIN_CONFIG,
             location,
-            f"the login module of {_ENTRY} is {module.name}; only {_LOGIN_MODULE} can be used here",
+            f"the login module of {_ENTRY} is {module.name}; only {_LOGIN_MODULE} is supported",
         )
     users = module.options.get("file", "")
     if not users:

@@ -1,7 +1,7 @@
-"""The REST server of a Connect worker: all its listeners, and the address that others are told.
+"""The REST server of a Connect worker: all its listeners, and its advertised address.
 
-`bind` takes the ports, so that the advertised URL is known before a herder exists that needs it;
-`start` begins to answer. Requests that come before the herder has started get 503.
+`bind` binds the ports, so that the advertised URL is known before the herder that needs it is
+created. `start` begins to serve. Until the herder has started, requests get 503.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["RestServer", "rest_client"]
 
 
 class RestServer:
-    """Owned by the program: `bind`, `start` and `stop` once each, in this order; the rest may be
-    called from any thread."""
+    """The REST server. The program calls `bind`, `start` and `stop` once each, in this order. The
+    rest may be called from any thread."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class RestServer:
         metrics: MetricRegistry,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """Raises ConfigError for what is wrong with the REST properties in `props`, the worker's.
-        `environment`: where KAFKA_OPTS is looked for."""
+        """`props`: the worker's properties. `environment`: holds KAFKA_OPTS. Raises ConfigError for
+        invalid REST properties."""
         self.config = RestConfig.from_properties(props)
         self._users = users_of(self.config.extensions, props, environment)
         self.client = rest_client(self.config)
@@ -54,7 +54,7 @@ class RestServer:
         )
 
     def bind(self) -> None:
-        """Take all ports. Raises `ListenerUnavailable`, and then none is taken."""
+        """Bind all ports. Raises `ListenerUnavailable`, with no port bound."""
         try:
             for server in self._all():
                 server.bind()
@@ -64,37 +64,39 @@ class RestServer:
 
     @property
     def urls(self) -> list[str]:
-        """Where each listener is, with its real port; those of `admin.listeners` last."""
+        """Return the URLs of the listeners with their actual ports; those of `admin.listeners` come
+        last."""
         return [server.url for server in self._all()]
 
     @property
     def advertised_url(self) -> str:
-        """Where other workers reach this one; ends with a slash. After `bind`."""
+        """Return the URL at which other workers reach this one, with a trailing slash. Call after
+        `bind`."""
         protocol, host, port = self._advertised()
         shown = f"[{host}]" if ":" in host else host
         return f"{protocol}://{shown}:{port}/"
 
     @property
     def worker_id(self) -> str:
-        """Host and port of the advertised URL. After `bind`."""
+        """Return host and port of the advertised URL. Call after `bind`."""
         _, host, port = self._advertised()
         return f"{host}:{port}"
 
     def start(self) -> None:
-        """Begin to answer; returns at once."""
+        """Begin to serve, and return at once."""
         for server in self._all():
             server.start()
 
     def herder_started(self, herder: Herder) -> None:
-        """From now on the herder answers."""
+        """Set the herder that serves requests from now on."""
         self._site.herder = herder
 
     def worker_ready(self) -> None:
-        """From now on `/health` says healthy, if the herder does."""
+        """Let `/health` report healthy from now on, if the herder responds."""
         self._site.ready = True
 
     def stop(self) -> None:
-        """Stop answering and free the ports. May be called again, and at any time."""
+        """Stop serving and free the ports. May be called repeatedly, and at any time."""
         for server in self._all():
             server.stop()
 
@@ -105,10 +107,10 @@ class RestServer:
         bound = {listener: server.port for listener, server in self._servers.items()}
         return self.config.advertised(bound, _local_address())
 
-    # On the threads of the servers.
+    # Methods of the servers' threads.
 
     def _main_app(self) -> ASGIApp:
-        """One application for all main listeners."""
+        """Return the application that all main listeners share."""
         from api.rest.app import create_rest_app
 
         with self._app_lock:
@@ -123,7 +125,8 @@ class RestServer:
 
 
 def rest_client(config: RestConfig) -> RestClient:
-    """For requests to other workers, which present this worker's own certificate."""
+    """Create the client for requests to other workers. It presents this worker's own
+    certificate."""
     protocols = {listener.protocol for listener in config.listeners}
     return RestClient(ssl_context(config.tls) if "https" in protocols else None)
 
@@ -134,7 +137,7 @@ def _servers(
     key: str,
     tls: Mapping[str, str],
 ) -> dict[Listener, ApiServer]:
-    """Raises ConfigError for key stores that cannot be used."""
+    """Create the servers. Raises ConfigError for key stores that cannot be used."""
     context: ssl.SSLContext | None = None
     servers = {}
     for listener in listeners:
@@ -147,7 +150,7 @@ def _servers(
 
 
 def _local_address() -> str:
-    """This machine's address, where the listeners name none."""
+    """Return this machine's address, for listeners without a host."""
     try:
         return socket.gethostbyname(socket.gethostname())
     except OSError:

@@ -19,8 +19,8 @@ STARTING = "Worker is still starting up."
 
 @dataclass
 class WorkerHandle:
-    """One worker as its REST API sees it. The owner sets `herder` once it has started, and `ready`
-    once what it was told to run at start runs."""
+    """One worker as its REST API sees it. The owner sets `herder` once the herder has started, and
+    `ready` once the connectors of the command line run."""
 
     metrics: MetricRegistry
     client: RestClient = field(default_factory=RestClient)
@@ -28,11 +28,11 @@ class WorkerHandle:
     ready: bool = False
 
     def stage(self) -> str | None:
-        """What the herder is doing, for messages; None where it does not say."""
+        """Return the herder's current activity, for messages; None if it does not report one."""
         if self.herder is None:
             return None
         try:
             return self.herder.health().stage
         except ConnectError as error:
-            log.debug("The herder does not say what it is doing: %s", error)
+            log.debug("Cannot get the herder's current activity: %s", error)
             return None

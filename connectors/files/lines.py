@@ -1,4 +1,4 @@
-"""Cuts bytes into lines, whichever way they end: `\\n`, `\\r\\n` or `\\r`."""
+"""Splits bytes into lines that end with `\\n`, `\\r\\n` or `\\r`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _LF, _CR = b"\n", b"\r"
 
 
 class LineCutter:
-    """Takes bytes as they come and gives whole lines. A line without an end is kept until it has
-    one, and so is a `\\r` at the very end: a `\\n` may follow it.
+    """Buffers bytes and returns whole lines. An incomplete line is kept until its line ending
+    arrives, and so is a `\\r` at the very end, because a `\\n` may follow.
 
-    `position`: how many bytes the lines given so far took, ends included, on top of where it began.
+    `position`: the start position plus the bytes of the lines returned so far, with line endings.
     """
 
     def __init__(self, position: int = 0) -> None:

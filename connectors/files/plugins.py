@@ -1,4 +1,4 @@
-"""The file connectors under the names that configs give them."""
+"""Registers the file connectors under the class names that configs use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _JAVA_PACKAGE = "org.apache.kafka.connect.file."
 
 
 def register(registry: PluginRegistry) -> None:
-    """Make the file connectors known by their Java names and ours."""
+    """Register the file connectors under their Java names and ours."""
     for connector in (FileStreamSourceConnector, FileStreamSinkConnector):
         registry.register(connector, f"{_JAVA_PACKAGE}{connector.__name__}")
     for task in (FileStreamSourceTask, FileStreamSinkTask):

@@ -1,4 +1,4 @@
-"""Kafka's FileStreamSink: the value of each record becomes a line of a file, or of the standard
+"""Kafka's FileStreamSink: appends the value of each record as a line to a file or to standard
 output."""
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _CONFIG_DEF = ConfigDef(
             ConfigType.STRING,
             None,
             importance=Importance.HIGH,
-            doc="The file to append to. Without it, the standard output.",
+            doc="The file to append to. The default is standard output.",
         ),
     ]
 )
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """All its tasks append to the one file."""
+    """The connector. All its tasks append to the same file."""
 
     _config: Mapping[str, str]
 
@@ -45,7 +45,7 @@ class FileStreamSinkConnector(SinkConnector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Nothing to do: the consumer group's offsets are the connector's only offsets."""
+        """Return true: the offsets of the consumer group are the connector's only offsets."""
         return True
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -59,11 +59,11 @@ class FileStreamSinkConnector(SinkConnector):
         return [dict(self._config) for _ in range(max_tasks)]
 
     def stop(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 class FileStreamSinkTask(SinkTask):
-    """Appends values to the file; records are in the file before their offsets are committed."""
+    """Appends values to the file. Records are in the file before their offsets are committed."""
 
     _out: TextIO | None = None
 
@@ -75,7 +75,7 @@ class FileStreamSinkTask(SinkTask):
         try:
             self._out = open(self._filename, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
         except OSError as error:
-            raise TaskFailed(f"The file {self._filename} cannot be written: {error}") from error
+            raise TaskFailed(f"Cannot write to file {self._filename}: {error}") from error
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         assert self._out is not None

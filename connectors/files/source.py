@@ -1,8 +1,8 @@
-"""Kafka's FileStreamSource: the lines of a file, or of the standard input, become records.
+"""Kafka's FileStreamSource: turns the lines of a file or of standard input into records.
 
-Source partition {"filename": <file>}, source offset {"position": <bytes read>}: Java's connector
-can resume from our offset, and the reverse. Java counts characters and we count bytes, so in text
-beyond ASCII Java resumes at a wrong position.
+Source partition {"filename": <file>}, source offset {"position": <bytes read>}. Java's connector
+can resume from our offset and vice versa. Java counts characters while we count bytes, so if a file
+has non-ASCII text, the other one resumes at a wrong position.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 FILENAME_FIELD, POSITION_FIELD = "filename", "position"
 
-# As Java: how long the task waits for more, or for a file that does not exist yet.
+# How long the task waits for more data, or for a file that does not exist yet; as in Java.
 _WAIT_S = 1.0
 _CHUNK_BYTES = 1 << 16
 _LINE_SCHEMA = Schema(Type.STRING)
@@ -41,28 +41,28 @@ _CONFIG_DEF = ConfigDef(
             ConfigType.STRING,
             None,
             importance=Importance.HIGH,
-            doc="The file to read. Without it, the standard input.",
+            doc="The file to read. The default is standard input.",
         ),
         ConfigKey(
             "topic",
             ConfigType.STRING,
             validator=NonEmptyString(),
             importance=Importance.HIGH,
-            doc="The topic that the lines go to.",
+            doc="The topic to which lines are written.",
         ),
         ConfigKey(
             "batch.size",
             ConfigType.INT,
             2000,
             importance=Importance.LOW,
-            doc="The most lines that the task gives at a time.",
+            doc="The maximum number of lines in one batch.",
         ),
     ]
 )
 
 
 class FileStreamSourceConnector(Connector):
-    """One task reads the one file."""
+    """The connector. One task reads the file."""
 
     _config: Mapping[str, str]
 
@@ -72,18 +72,18 @@ class FileStreamSourceConnector(Connector):
 
     @classmethod
     def exactly_once_support(cls, config: Mapping[str, str]) -> bool:
-        """Supported for a file that is only appended to; the position in standard input is
-        unknown."""
+        """Exactly-once is supported for a file that is only appended to. The position in standard
+        input is unknown."""
         return bool(_CONFIG_DEF.parse(config).optional_string("file"))
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Deleting is always allowed, so that users can clean up; whether a file is as long as the
-        new position says is found out when the task starts."""
+        """Validate altered offsets. Deleting is always allowed, so that users can clean up. The
+        task checks at its start whether the file is as long as the new position."""
         if not config.get("file"):
             raise ConnectError(
-                "Offsets cannot be changed: the connector reads the standard input, for which"
-                " there are none; set 'file'"
+                "Offsets cannot be altered: the connector reads standard input, which has no "
+                "offsets; set 'file'"
             )
         for partition, offset in offsets:
             if offset is None:
@@ -91,8 +91,8 @@ class FileStreamSourceConnector(Connector):
             _check_position(offset)
             if partition is None or FILENAME_FIELD not in partition:
                 raise ConnectError(
-                    f"A partition must be an object with the key '{FILENAME_FIELD}', which names"
-                    " the file"
+                    f"A partition must be an object with the key '{FILENAME_FIELD}', whose value "
+                    "is the file name"
                 )
         return True
 
@@ -107,11 +107,11 @@ class FileStreamSourceConnector(Connector):
         return [dict(self._config)]
 
     def stop(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads from the stored position on, and waits at the file's end for more."""
+    """Reads from the stored position, and waits for more at the end of the file."""
 
     _descriptor: int | None = None
 
@@ -160,7 +160,7 @@ class FileStreamSourceTask(SourceTask):
                 _log.warning("%s does not exist yet; waiting for it", self._filename)
             return
         except OSError as error:
-            raise TaskFailed(f"The file {self._filename} cannot be read: {error}") from error
+            raise TaskFailed(f"Cannot read file {self._filename}: {error}") from error
         try:
             position = self._stored_position()
             os.lseek(descriptor, position, os.SEEK_SET)
@@ -184,8 +184,8 @@ class FileStreamSourceTask(SourceTask):
         try:
             return os.read(descriptor, _CHUNK_BYTES)
         except OSError as error:
-            where = self._filename or "the standard input"
-            raise TaskFailed(f"Reading {where} failed: {error}") from error
+            where = self._filename or "standard input"
+            raise TaskFailed(f"Cannot read {where}: {error}") from error
 
     def _records(self) -> list[SourceRecord]:
         records: list[SourceRecord] = []
@@ -214,7 +214,7 @@ def _check_position(offset: Mapping[str, object]) -> int:
     if not isinstance(position, int) or isinstance(position, bool) or position < 0:
         shown = dict(offset)
         raise ConnectError(
-            f"The offset {shown} is wrong: it must have the key '{POSITION_FIELD}' with an integer"
-            " of at least 0, the bytes of the file that were read"
+            f"Invalid offset {shown}: '{POSITION_FIELD}' must be the number of bytes read, an "
+            "integer of at least 0"
         )
     return position

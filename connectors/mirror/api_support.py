@@ -1,7 +1,7 @@
-"""Checks whether a flow can work with a cluster's brokers, and explains if it cannot.
+"""Check whether the brokers of a cluster support the APIs that a flow needs.
 
-Copying uses one version of Fetch and one of Produce; all other APIs are negotiated with each
-broker.
+The copier needs one fixed version of Fetch and one of Produce. It negotiates the versions of all
+other APIs with each broker.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connect.protocol.messages import FETCH_API, FETCH_VERSION, PRODUCE_API, PRO
 __all__ = ["STORED_FORMAT", "Side", "exactly_once_refusal", "format_refusal", "refusal"]
 
 STORED_FORMAT = "message.format.version"
-"""The message format of brokers before Kafka 4.0; from 3.0 on it has no effect."""
+"""The message format of brokers before Kafka 4.0. Brokers from 3.0 on ignore the setting."""
 
 Side = Literal["source", "target"]
 
@@ -27,8 +27,8 @@ _FIRST_IDEMPOTENT = (0, 11)
 
 
 def refusal(alias: str, side: Side, apis: BrokerApis) -> str | None:
-    """The reason why the cluster `alias` cannot be this side of a flow, with a remedy; None if it
-    can."""
+    """Return why the cluster `alias` cannot be the `side` (source or target) of a flow, and the
+    remedy. None if it can."""
     need = _FETCH if side == "source" else _PRODUCE
     lack = apis.lacks(need)
     if lack is None:
@@ -41,8 +41,11 @@ def refusal(alias: str, side: Side, apis: BrokerApis) -> str | None:
 
 
 def exactly_once_refusal(alias: str, key: str, apis: BrokerApis) -> str | None:
-    """The reason why a flow to the cluster `alias` cannot use exactly-once, with a remedy. `key`:
-    the property that enables it."""
+    """Return why a flow to the cluster `alias` cannot use exactly-once, and the remedy. None if it
+    can.
+
+    `key`: the property that enables exactly-once.
+    """
     lack = apis.lacks(CLAIM)
     if lack is None:
         return None
@@ -53,19 +56,22 @@ def exactly_once_refusal(alias: str, key: str, apis: BrokerApis) -> str | None:
 
 
 def format_refusal(stored_format: str | None) -> str | None:
-    """The reason why a topic of a target before Kafka 3.0 cannot hold copies, with a remedy, as the
-    end of a sentence about the topic. `stored_format`: its message.format.version."""
+    """Return why a topic on a target before Kafka 3.0 cannot hold copies, and the remedy.
+
+    `stored_format`: the topic's message.format.version. The text completes a sentence that starts
+    with the topic's name.
+    """
     if stored_format is None or _major_minor(stored_format) >= _FIRST_IDEMPOTENT:
         return None
     return (
-        f"stores messages in the format of Kafka {stored_format}, where brokers refuse idempotent "
-        "producers, which copies are written with; set its message.format.version, or "
-        "log.message.format.version of the brokers, to 0.11.0 or newer"
+        f"uses message format {stored_format}, for which brokers refuse the mirror's idempotent "
+        "producers; set the topic's message.format.version, or the brokers' "
+        "log.message.format.version, to 0.11.0 or newer"
     )
 
 
 def _major_minor(version: str) -> tuple[int, int]:
-    """`0.10.2-IV0` as (0, 10). An unknown format counts as new."""
+    """Parse `0.10.2-IV0` as (0, 10). An unknown format counts as the newest."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else _FIRST_IDEMPOTENT
 
@@ -73,5 +79,8 @@ def _major_minor(version: str) -> tuple[int, int]:
 def _remedy(need: ApiNeed, apis: BrokerApis) -> str:
     offered = apis.versions.get(need.api_key)
     if offered is not None and offered[0] > need.highest:
-        return "This release is too old for it: upgrade kafka-connect-mirror"
+        return (
+            "This release of kafka-connect-mirror is too old for the broker: upgrade "
+            "kafka-connect-mirror"
+        )
     return f"Upgrade its brokers to Kafka {_OLDEST} or newer"

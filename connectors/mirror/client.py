@@ -1,8 +1,8 @@
-"""Queries about mirroring into a cluster: Java's MirrorClient, in Python.
+"""Queries about the mirroring into a cluster: the Python counterpart of Java's MirrorClient.
 
-A client queries one cluster, the target of flows: topic names show the upstream clusters and their
-distance, the checkpoints topics have the translated offsets of their consumer groups. Source:
-KIP-382 and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtils).
+A client queries the target cluster of flows. Topic names show the upstream clusters and how many
+hops away they are. The checkpoints topics hold the translated offsets of their consumer groups.
+Source: KIP-382 and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtils).
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ DEFAULT_TIMEOUT_S = 60.0
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A translated offset: the next one to read on this cluster, and the metadata of the commit on
-    the source."""
+    """A translated offset: the next offset to read on this cluster, and the metadata of the group's
+    commit on the source."""
 
     offset: int
     metadata: str = ""
 
 
 def client_properties(props: Mapping[str, str], kind: str) -> dict[str, str]:
-    """The client properties that a MirrorClient's config has for its `admin` or `consumer`: only
-    connection and security properties, those under `<kind>.` first. Raises `ConfigError` without
-    bootstrap servers."""
+    """Return the client properties of a MirrorClient's `admin` or `consumer` client.
+
+    Only connection and security properties count. A property under `<kind>.` overrides the one
+    without that prefix. Raises `ConfigError` without bootstrap servers.
+    """
     found = {name: value for name, value in props.items() if name in CLIENT_CONFIG_NAMES}
     prefix = f"{kind}."
     for key, value in props.items():
@@ -54,8 +56,8 @@ def client_properties(props: Mapping[str, str], kind: str) -> dict[str, str]:
 
 
 def ancestry(policy: ReplicationPolicy, topic: str) -> list[str]:
-    """The clusters that a topic was mirrored over, the nearest first; ends at a
-    repeated cluster."""
+    """Yield the clusters that a topic was mirrored over, nearest first. Stops at a repeated
+    cluster."""
     found: list[str] = []
     upstream: str | None = topic
     while upstream is not None:
@@ -68,8 +70,8 @@ def ancestry(policy: ReplicationPolicy, topic: str) -> list[str]:
 
 
 def hops(policy: ReplicationPolicy, topic: str, alias: str) -> int:
-    """The number of flows from `alias` that a topic was mirrored over; -1 if `alias` is none of
-    them."""
+    """Return how many flows a topic passed since `alias`; -1 if it was not mirrored from
+    `alias`."""
     over = ancestry(policy, topic)
     return over.index(alias) + 1 if alias in over else -1
 
@@ -108,26 +110,27 @@ class MirrorClient:
         return self._policy
 
     def replication_hops(self, upstream_alias: str) -> int:
-        """The least number of flows from that cluster to this one; -1 if there is no path."""
+        """Return the smallest number of flows from that cluster to this one; -1 if there is no
+        path."""
         found = [hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics()]
         return min((count for count in found if count > 0), default=-1)
 
     def heartbeat_topics(self) -> set[str]:
-        """Heartbeats topics, this cluster's own included."""
+        """Return all heartbeats topics on this cluster, including its own."""
         return {topic for topic in self._topics() if self._policy.is_heartbeats_topic(topic)}
 
     def checkpoint_topics(self) -> set[str]:
         return {topic for topic in self._topics() if self._policy.is_checkpoints_topic(topic)}
 
     def upstream_clusters(self) -> set[str]:
-        """Every cluster whose heartbeats arrive here, over any number of flows."""
+        """Return every cluster whose heartbeats reach this cluster, over any number of flows."""
         return {
             alias for topic in self.heartbeat_topics() for alias in ancestry(self._policy, topic)
         }
 
     def remote_topics(self, source: str | None = None) -> set[str]:
-        """The mirrored topics on this cluster; with `source`, only those that the last flow copied
-        from the cluster `source`."""
+        """Return the mirrored topics on this cluster. With `source`, only topics that were copied
+        directly from that cluster."""
         return {
             topic
             for topic in self._topics()
@@ -139,9 +142,12 @@ class MirrorClient:
     def remote_consumer_offsets(
         self, group: str, remote_alias: str, timeout_s: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The translated offsets of a group of the cluster `remote_alias`, by topics as they are
-        named here. Empty for a group without checkpoints. Raises `DeadlineExceeded` if the
-        checkpoints could not be read to the end; Java then returns the ones it has read."""
+        """Return the translated offsets of a group of the cluster `remote_alias`, by topic
+        partition on this cluster. Empty for a group without checkpoints.
+
+        Raises `DeadlineExceeded` if the checkpoints could not be read to the end. (Java returns the
+        checkpoints that it has read by then.)
+        """
         found = self.remote_consumer_offsets_matching(
             re.compile(re.escape(group)), remote_alias, timeout_s
         )
@@ -150,7 +156,8 @@ class MirrorClient:
     def remote_consumer_offsets_matching(
         self, pattern: re.Pattern[str], remote_alias: str, timeout_s: float | None = None
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """As `remote_consumer_offsets`, for all groups whose whole id matches, by group."""
+        """Like `remote_consumer_offsets`, for all groups whose whole ID matches. The result is
+        keyed by group."""
         return {
             group: {
                 key: OffsetAndMetadata(each.downstream_offset, each.metadata)
@@ -162,7 +169,8 @@ class MirrorClient:
     def checkpoints(
         self, pattern: re.Pattern[str], remote_alias: str, timeout_s: float | None = None
     ) -> dict[str, dict[TopicPartition, Checkpoint]]:
-        """The last checkpoints of all groups whose whole id matches, by group and partition."""
+        """Return the latest checkpoints of all groups whose whole ID matches, by group and
+        partition."""
         found: dict[str, dict[TopicPartition, Checkpoint]] = {}
 
         def take(checkpoint: Checkpoint) -> None:

@@ -1,9 +1,10 @@
-"""Moves consumer groups from one cluster to another: translates and commits their offsets.
+"""Moves consumer groups from one cluster to another: translates their offsets and commits them.
 
-A group on cluster X reads topics of X, which a flow X->Y copies to Y (forwards: failover), and
-copies of topics of Y, which a flow Y->X made (backwards: failback). Both lead to an offset on Y.
-While X answers, the groups' committed offsets are translated. If it does not, the checkpoints on Y
-are used, which are as new as the last round of the mirror. Topics that no flow copies are left out.
+A group on cluster X reads two kinds of topics: topics of X, which a flow X->Y copies to Y
+(failover), and copies of topics of Y, which a flow Y->X made (failback). For both, the translated
+offset is an offset on Y. While X answers, the groups' committed offsets are translated. Otherwise
+the checkpoints on Y are used, which date from the mirror's last checkpoint round. Topics that no
+flow copies are left out.
 """
 
 from __future__ import annotations
@@ -37,21 +38,22 @@ __all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves
 
 _CLOSE_S = 2.0
 _CONTACT_S = 8.0
-"""How long a cluster may take for its first response before it counts as unreachable."""
+"""Timeout for a cluster's first response. A cluster that takes longer counts as unreachable."""
 
 FlowProps = Mapping[str, str]
-"""A flow's connector properties, resolved: aliases, policy, location of the offset syncs, and the
-client properties of both clusters."""
+"""A flow's resolved connector properties: aliases, replication policy, location of the offset-syncs
+topic, and the client properties of both clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class MovedOffset:
     """The new offset of one partition of a group.
 
-    `topic`: its name on the old cluster, `new_topic` on the new one. `offset`: the group's
-    committed offset. `new_offset` None: no translation is known. `again`: the maximum number of
-    records that are read again; None: not known. `has`: the group's committed offset on the new
-    cluster; `end`: the log end offset there.
+    `topic`: the topic's name on the old cluster; `new_topic`: its name on the new cluster.
+    `offset`: the group's committed offset. `new_offset`: the translated offset; None if no
+    translation is known. `again`: the maximum number of records that the group re-reads; None if
+    not known. `has`: the group's committed offset on the new cluster. `end`: the log end offset on
+    the new cluster.
     """
 
     group: str
@@ -73,8 +75,11 @@ class MovedOffset:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """All offsets, by group and partition. `live`: translated from committed offsets; otherwise
-    from checkpoints. `unreadable`: groups whose offsets could not be read, and why."""
+    """The new offsets of all groups, by group and partition.
+
+    `live`: the offsets were translated from committed offsets, rather than taken from checkpoints.
+    `unreadable`: the groups whose offsets could not be read, with the reasons.
+    """
 
     offsets: Sequence[MovedOffset]
     live: bool
@@ -82,15 +87,16 @@ class MovePlan:
 
 
 class MoveClusters(NamedTuple):
-    """The connector properties of the existing flows between two clusters: forwards, from X to Y,
-    and back, from Y to X."""
+    """The connector properties of the existing flows between two clusters: `forwards` from X to Y,
+    and `back` from Y to X."""
 
     there: FlowProps | None
     back: FlowProps | None
 
 
 class _Target(NamedTuple):
-    """One offset to translate: the flow that can translate it, and the partition's name there."""
+    """An offset to translate: the flow that can translate it, and the partition on the new
+    cluster."""
 
     row: MovedOffset
     backwards: bool
@@ -99,9 +105,9 @@ class _Target(NamedTuple):
 def plan_move(
     clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline, *, live: bool
 ) -> MovePlan:
-    """Translate all groups whose whole id matches. `live` False: by checkpoints.
+    """Translate the offsets of all groups whose whole ID matches. `live=False` uses checkpoints.
 
-    Raises `ConnectError`, for example if X does not answer and `live` was requested.
+    Raises `ConnectError`, for example if X does not answer and `live=True` was requested.
     """
     plan = _live(clusters, groups, deadline) if live else _checkpointed(clusters, groups, deadline)
     return replace(plan, offsets=_completed(clusters, plan.offsets, deadline))
@@ -128,7 +134,7 @@ def _live(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -
 
 
 def _contact(clusters: MoveClusters, deadline: Deadline) -> None:
-    """Raise soon if the cluster of the groups does not answer."""
+    """Raise within a short timeout if the groups' cluster does not answer."""
     admin = Admin(_admin(clusters, "from"))
     try:
         admin.cluster_id(min(_CONTACT_S, max(1.0, deadline.remaining())))
@@ -219,8 +225,10 @@ def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
 
 
 def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
-    """Offsets from the forward flow's checkpoints. Later commits of the groups are not known, and
-    neither is the number of records that they read again."""
+    """Return the offsets in the forward flow's checkpoints.
+
+    The groups may have committed since. How many records they re-read is therefore not known.
+    """
     flow = clusters.there
     if flow is None:
         return MovePlan([], False, {})
@@ -299,10 +307,10 @@ def _complete(
 def commit_moves(
     clusters: MoveClusters, rows: Iterable[MovedOffset], deadline: Deadline, *, rewind: bool
 ) -> dict[str, str | None]:
-    """Commit the new offsets; only those that move a group forward, unless `rewind`.
+    """Commit the new offsets. Without `rewind`, commit only offsets that move a group forward.
 
-    Returns group -> why it failed, or None, of all groups that were written to. A group that has
-    members on the new cluster is not changed: the broker refuses, and the reason says so.
+    Returns, for each group written to, the error message or None. A broker refuses commits for a
+    group that has members on the new cluster; the error message says so.
     """
     writes: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
     for row in rows:
@@ -335,15 +343,15 @@ def commit_moves(
 
 
 def _has_members(group: str) -> str:
-    return f"group {group} has members on the new cluster: stop its consumers there, and try again"
+    return f"group {group} has members on the new cluster: stop its consumers there and try again"
 
 
 def _admin(clusters: MoveClusters, which: str) -> dict[str, str]:
-    """Admin properties of the old cluster (`from`) or the new one (`to`)."""
+    """Return the admin client properties of the old cluster (`from`) or the new one (`to`)."""
     if clusters.there is not None:
         side, flow = ("source" if which == "from" else "target"), clusters.there
     else:
-        assert clusters.back is not None, "there is no flow between the clusters"
+        assert clusters.back is not None, "no flow is configured between the clusters"
         side, flow = ("target" if which == "from" else "source"), clusters.back
     if side == "source":
         return client_configs.checkpoint_source_admin(flow)

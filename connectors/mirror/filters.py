@@ -1,8 +1,8 @@
-"""Which topics, groups and topic configs are mirrored: the filters of MirrorMaker 2.
+"""Select which topics, groups and topic configs are mirrored: the filters of MirrorMaker 2.
 
-Each takes lists of Java regular expressions that must match a whole name. A list becomes one
-pattern, its elements joined by `|`; an empty list matches nothing; exclusion wins. Filters are
-immutable and may be shared by threads. Source: KIP-382.
+A filter takes lists of Java regular expressions that must match a whole name. The elements of a
+list are joined by `|` into one pattern. An empty list matches nothing. Exclusion wins over
+inclusion. Filters are immutable, so threads may share them. Source: KIP-382.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ __all__ = [
 
 
 class PatternList:
-    """The regular expressions of one property, as one pattern over whole names."""
+    """The regular expressions of one property, joined into one pattern that must match whole
+    names."""
 
     def __init__(self, key: str, elements: Sequence[str]) -> None:
-        """`key`: the property's name, for errors. Raises `ConfigError` naming the key, the
-        element and the position in it."""
+        """`key`: the property's name, for errors. Raises `ConfigError` with the key, the invalid
+        element and the position of the error in it."""
         self.elements = tuple(elements)
         self._pattern = _compile(key, self.elements) if self.elements else None
 
     @classmethod
     def from_key(cls, definition: ConfigDef, key: str, props: Mapping[str, str]) -> PatternList:
-        """The list that `key` of this definition has in `props`, or its default."""
+        """Parse the value of `key` in `props`, or the default that `definition` declares."""
         parsed = definition.keys[key].parse(props)
         assert isinstance(parsed, tuple), key
         return cls(key, parsed)
@@ -52,14 +53,15 @@ class PatternList:
         return self._pattern is not None and self._pattern.fullmatch(name) is not None
 
     def matching(self, name: str) -> str | None:
-        """The first element that matches `name` by itself; None when none does. For reports."""
+        """Return the first element that matches `name` by itself; None if there is none. Used in
+        reports."""
         if not self.matches(name):
             return None
         for element in self.elements:
             try:
                 if compile_java_regex(element).fullmatch(name):
                     return element
-            except JavaRegexError:  # an element that is valid only together with its neighbours
+            except JavaRegexError:  # This element is valid only together with its neighbours.
                 continue
         return "|".join(self.elements)
 
@@ -72,14 +74,14 @@ def _compile(key: str, elements: Sequence[str]) -> re.Pattern[str]:
         element, found = _culprit(elements) or (joined, error)
         raise ConfigError(
             f"Invalid value {element} for configuration {key}: {found}. Each element of the list "
-            "is a regular expression; commas always separate elements.",
+            "must be a valid regular expression. Commas always separate elements.",
             key=key,
             value=element,
         ) from error
 
 
 def _culprit(elements: Sequence[str]) -> tuple[str, JavaRegexError] | None:
-    """The first element that is invalid by itself, and its error."""
+    """Return the first element that is invalid by itself, and its error."""
     for element in elements:
         try:
             compile_java_regex(element)
@@ -89,8 +91,8 @@ def _culprit(elements: Sequence[str]) -> tuple[str, JavaRegexError] | None:
 
 
 class TopicFilter(ABC):
-    """Selects by name the topics that are mirrored. A custom filter takes the connector's
-    properties in its constructor."""
+    """Selects the topics to mirror by name. The constructor of a custom filter takes the
+    connector's properties."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         """`props`: the connector's flat Java properties."""
@@ -100,12 +102,12 @@ class TopicFilter(ABC):
     def should_replicate_topic(self, topic: str) -> bool: ...
 
     def why_not(self, topic: str) -> str:
-        """The reason, for users, why a topic is not mirrored."""
+        """Explain to users why a topic is not mirrored."""
         return f"{type(self).__name__} excludes it"
 
 
 class GroupFilter(ABC):
-    """Selects by id the groups whose offsets are translated."""
+    """Selects, by group ID, the groups whose offsets are translated."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         """`props`: the connector's flat Java properties."""
@@ -126,12 +128,13 @@ class ConfigPropertyFilter(ABC):
     def should_replicate_config_property(self, name: str) -> bool: ...
 
     def should_replicate_source_default(self, name: str) -> bool:
-        """Whether to set the source's default of `name` on the target if no value is set."""
+        """Whether to set the source's default of `name` on the target when the source topic has no
+        value of its own."""
         return False
 
 
 class DefaultTopicFilter(TopicFilter):
-    """`topics` and not `topics.exclude`."""
+    """Selects topics that match `topics` and do not match `topics.exclude`."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         super().__init__(props)
@@ -144,12 +147,15 @@ class DefaultTopicFilter(TopicFilter):
     def why_not(self, topic: str) -> str:
         excluding = self.exclude.matching(topic)
         if excluding is not None:
-            return f"topics.exclude has {excluding}"
-        return f"not in topics ({', '.join(self.include.elements) or 'which is empty'})"
+            return f"{excluding} in topics.exclude matches it"
+        return (
+            "no element of topics matches it "
+            f"({', '.join(self.include.elements) or 'topics is empty'})"
+        )
 
 
 class DefaultGroupFilter(GroupFilter):
-    """`groups` and not `groups.exclude`."""
+    """Selects groups that match `groups` and do not match `groups.exclude`."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         super().__init__(props)
@@ -161,7 +167,8 @@ class DefaultGroupFilter(GroupFilter):
 
 
 class DefaultConfigPropertyFilter(ConfigPropertyFilter):
-    """Not `config.properties.exclude`; the source's defaults only by `use.defaults.from=source`."""
+    """Selects configs that do not match `config.properties.exclude`. Copies the source's defaults
+    only with `use.defaults.from=source`."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
         super().__init__(props)
@@ -175,18 +182,18 @@ class DefaultConfigPropertyFilter(ConfigPropertyFilter):
         return self._source_defaults
 
 
-# mypy takes an abstract base for a wrong argument where only its subclasses are returned.
+# mypy rejects an abstract class as an argument even where only its subclasses are returned.
 def topic_filter(props: Mapping[str, str]) -> TopicFilter:
-    """The filter that `topic.filter.class` names, configured. Raises `ConfigError`."""
+    """Create the filter that `topic.filter.class` names. Raises `ConfigError`."""
     return load_configured("topic.filter.class", props, DefaultTopicFilter, TopicFilter)  # type: ignore[type-abstract]
 
 
 def group_filter(props: Mapping[str, str]) -> GroupFilter:
-    """The filter that `group.filter.class` names, configured. Raises `ConfigError`."""
+    """Create the filter that `group.filter.class` names. Raises `ConfigError`."""
     return load_configured("group.filter.class", props, DefaultGroupFilter, GroupFilter)  # type: ignore[type-abstract]
 
 
 def config_property_filter(props: Mapping[str, str]) -> ConfigPropertyFilter:
-    """The filter that `config.property.filter.class` names, configured. Raises `ConfigError`."""
+    """Create the filter that `config.property.filter.class` names. Raises `ConfigError`."""
     key = "config.property.filter.class"
     return load_configured(key, props, DefaultConfigPropertyFilter, ConfigPropertyFilter)  # type: ignore[type-abstract]

@@ -1,8 +1,8 @@
-"""Bytes of MirrorMaker 2's internal records: offset syncs, checkpoints and heartbeats.
+"""Serialization of MirrorMaker 2's internal records: offset syncs, checkpoints and heartbeats.
 
-All are Kafka protocol primitives, big-endian; STRING is an int16 byte length and UTF-8, never
-null. Every record goes to partition 0 of its topic and has no headers. Readers ignore trailing
-bytes. `str()` of each object is what Java's console formatters print. Source: KIP-382.
+Fields are big-endian Kafka protocol primitives. STRING is an int16 byte length followed by UTF-8
+and is never null. Every record goes to partition 0 of its topic and has no headers. Readers ignore
+trailing bytes. `str()` of a record prints what Java's console formatters print. Source: KIP-382.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["Checkpoint", "Heartbeat", "OffsetSync"]
 
 MAX_STRING_BYTES = 0x7FFF
 VERSION = 0
-"""The only version of checkpoints and heartbeats; like Java, readers treat any other version as
-this one."""
+"""The only version of checkpoints and heartbeats. Readers decode any other version as this one,
+like Java."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -28,10 +28,11 @@ _TWO_INT64 = struct.Struct(">qq")
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """Record `upstream_offset` of a source partition was copied to `downstream_offset`.
+    """An offset sync: record `upstream_offset` of a source partition was copied to
+    `downstream_offset`.
 
-    Key: topic STRING (its name on the source), partition INT32. Value: upstream INT64,
-    downstream INT64.
+    Key: topic STRING (its name on the source), partition INT32. Value: upstream INT64, downstream
+    INT64.
     """
 
     topic: str
@@ -47,7 +48,7 @@ class OffsetSync:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> Self:
-        """Raises `CorruptData`."""
+        """Decode the record's key and value. Raises `CorruptData`."""
         keys, values = _Reader("offset sync key", key), _Reader("offset sync value", value)
         return cls(keys.string(), keys.int32(), values.int64(), values.int64())
 
@@ -82,7 +83,7 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> Self:
-        """Raises `CorruptData`."""
+        """Decode the record's key and value. Raises `CorruptData`."""
         keys, values = _Reader("checkpoint key", key), _Reader("checkpoint value", value)
         values.int16()
         return cls(
@@ -105,7 +106,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The flow from one cluster to another was alive at `timestamp_ms`.
+    """A heartbeat: the flow from one cluster to another was alive at `timestamp_ms`.
 
     Key: source alias STRING, target alias STRING. Value: version INT16, timestamp INT64
     (milliseconds since the epoch).
@@ -123,7 +124,7 @@ class Heartbeat:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> Self:
-        """Raises `CorruptData`."""
+        """Decode the record's key and value. Raises `CorruptData`."""
         keys, values = _Reader("heartbeat key", key), _Reader("heartbeat value", value)
         values.int16()
         return cls(keys.string(), keys.string(), values.int64())
@@ -138,12 +139,15 @@ class Heartbeat:
 def _string(text: str) -> bytes:
     encoded = text.encode()
     if len(encoded) > MAX_STRING_BYTES:
-        raise ValueError(f"a protocol STRING holds {MAX_STRING_BYTES} bytes, not {len(encoded)}")
+        raise ValueError(
+            f"string too long for the Kafka protocol: {len(encoded)} bytes, the limit is "
+            f"{MAX_STRING_BYTES}"
+        )
     return _INT16.pack(len(encoded)) + encoded
 
 
 class _Reader:
-    """Reads protocol primitives from the front of `data`; `what` names it in errors."""
+    """Reads protocol primitives sequentially from `data`. `what` names the data in errors."""
 
     def __init__(self, what: str, data: bytes) -> None:
         self._what = what
@@ -162,17 +166,20 @@ class _Reader:
     def string(self) -> str:
         length = self.int16()
         if length < 0:
-            raise CorruptData(f"{self._what}: a string of length {length} at byte {self._at - 2}")
+            raise CorruptData(
+                f"{self._what}: invalid string length {length} at byte {self._at - 2}"
+            )
         try:
             return self._take(length).decode()
         except UnicodeDecodeError as error:
-            raise CorruptData(f"{self._what}: a string that is not UTF-8: {error}") from error
+            raise CorruptData(f"{self._what}: string is not valid UTF-8: {error}") from error
 
     def _take(self, count: int) -> bytes:
         end = self._at + count
         if end > len(self._data):
             raise CorruptData(
-                f"{self._what}: {count} bytes expected at byte {self._at} of {len(self._data)}"
+                f"{self._what}: truncated, {count} bytes expected at byte {self._at} of "
+                f"{len(self._data)}"
             )
         taken = self._data[self._at : end]
         self._at = end

@@ -1,8 +1,8 @@
-"""MirrorHeartbeatConnector and its task: writes heartbeats to the target at a fixed interval.
+"""MirrorHeartbeatConnector and its task: write heartbeats to the target at a fixed interval.
 
-Every `emit.heartbeats.interval.seconds` one record (source alias, target alias; now) goes to
-partition 0 of the target's `heartbeats` topic. Mirrored heartbeats topics show how clusters are
-connected, and how many hops apart they are. The connector ignores `enabled`.
+Every `emit.heartbeats.interval.seconds` the task writes one record to partition 0 of the target's
+`heartbeats` topic, with the source alias, the target alias and the time. Mirrored heartbeats topics
+show how clusters are connected and how many hops apart they are. The connector ignores `enabled`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ CREATE_TIMEOUT_S = 10.0
 def heartbeat_record(
     source_alias: str, target_alias: str, topic: str, timestamp_ms: int
 ) -> SourceRecord:
-    """A heartbeat as a source record. Its source offset is always 0: the tasks never
-    read it back."""
+    """Build a heartbeat source record. Its source offset is always 0, because tasks never read it
+    back."""
     beat = Heartbeat(source_alias, target_alias, timestamp_ms)
     return SourceRecord(
         source_partition={"sourceClusterAlias": source_alias, "targetClusterAlias": target_alias},
@@ -49,7 +49,7 @@ def heartbeat_record(
 
 
 class MirrorHeartbeatConnector(Connector):
-    """Creates the heartbeats topic on a thread of its own, then runs one MirrorHeartbeatTask."""
+    """Creates the heartbeats topic on its own thread, then runs one MirrorHeartbeatTask."""
 
     def __init__(self) -> None:
         self._config: HeartbeatConfig | None = None
@@ -62,7 +62,7 @@ class MirrorHeartbeatConnector(Connector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Accept any offsets: the tasks never read them."""
+        """Accept any offsets, because tasks never read them."""
         for partition, offset in offsets:
             if offset is not None:
                 check_heartbeat_offset(partition, offset)
@@ -86,7 +86,7 @@ class MirrorHeartbeatConnector(Connector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
         if self._config is None or self._config.emit_heartbeats_interval_s is None:
             return []
-        # A record sent before the topic exists might make the broker create it without compaction.
+        # A heartbeat sent earlier might make the broker auto-create the topic without compaction.
         return [dict(self._config.originals)] if self._topic_tried else None
 
     def stop(self) -> None:
@@ -110,7 +110,7 @@ class MirrorHeartbeatConnector(Connector):
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Returns one record each interval; the worker produces it."""
+    """Returns one heartbeat record per interval for the worker to produce."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Loads the classes that properties name: policies and filters, ours or the user's own."""
+"""Loads the classes that properties name: replication policies and filters, built-in or custom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["JAVA_PACKAGE", "load_class", "load_configured"]
 
 Extension = TypeVar("Extension")
 
-# Module names of earlier releases, which stored configs may have.
+# Module names of earlier releases, which stored configs may contain.
 _FORMER_MODULES = {"connectors.mirror.policy": "connectors.mirror.replication_policy"}
 
 
@@ -23,10 +23,11 @@ def load_class(
     built_in: Mapping[str, type[Extension]],
     base: type[Extension],
 ) -> type[Extension]:
-    """Load the class `name` that property `key` names.
+    """Load the class that property `key` names.
 
-    `built_in` maps Java class names to ours; any other name is a Python dotted path
-    (`package.module.Class`) to a subclass of `base`. Raises `ConfigError` naming key and value.
+    `built_in` maps Java class names to Python classes. Any other name is the dotted path
+    (`package.module.Class`) of a Python subclass of `base`. Raises `ConfigError` with key and
+    value.
     """
     known = built_in.get(name.strip())
     if known is not None:
@@ -38,7 +39,7 @@ def load_class(
     except (ImportError, ValueError) as error:
         raise _unknown(key, name, built_in, str(error)) from error
     if found is None:
-        raise _unknown(key, name, built_in, f"module {module_name} has no {class_name}")
+        raise _unknown(key, name, built_in, f"module {module_name} has no class {class_name}")
     if not (isinstance(found, type) and issubclass(found, base)):
         raise _unknown(key, name, built_in, f"it is not a subclass of {base.__qualname__}")
     return found

@@ -1,8 +1,8 @@
-"""Metrics of one mirrored partition, under MirrorMaker 2's names, with lag added.
+"""Metrics of one mirrored partition, under MirrorMaker 2's names, plus consumer lag.
 
-Written by the copier's thread, once for each run of batches, never for each record; the metrics
-exposition reads them without locks. Records of a run share one age: that of the newest, the only
-timestamp that a batch header has.
+The copier's thread updates them once per run of batches. The metrics exposition reads them without
+locks. All records of a run count with the age of the newest one, because a batch header has no
+other timestamp.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["CopyTotals", "PartitionMetrics"]
 
 
 class CopyTotals:
-    """Totals of a task over all partitions that it has or had: records fetched, records
-    acknowledged, records in flight. The copier's thread writes, any thread reads."""
+    """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
+    flight. The copier's thread writes them; any thread may read them."""
 
     __slots__ = ("acked", "fetched", "waiting")
 
@@ -28,11 +28,13 @@ class CopyTotals:
 
 
 class PartitionMetrics:
-    """The metrics of one partition. Methods other than `read`, `read_consumer` and `register`
-    belong to the copier's thread. Timestamps below 0 mean that a record has none.
+    """The metrics of one partition.
 
-    `source_topic` and `client_id`, given together, add the consumer lag metric of Java's
-    replication consumer; `client_id` is that consumer's. All counts are added to `totals`, too.
+    Only `read`, `read_consumer` and `register` may be called from any thread; the others belong to
+    the copier's thread. A negative timestamp means that the record has none.
+
+    `source_topic` and `client_id` together add the consumer lag metric of Java's replication
+    consumer, whose client ID is `client_id`. All counts are also added to `totals`.
     """
 
     __slots__ = (
@@ -105,12 +107,12 @@ class PartitionMetrics:
         self._latency = WindowedStat()
         self._lag: tuple[int | None, int | None, int] = (None, None, 0)
 
-    # The copier's thread.
+    # Methods for the copier's thread.
 
     def fetched(
         self, value_bytes: int, records: int, newest_timestamp_ms: int, now_ms: int
     ) -> None:
-        """A run of records arrived from the source."""
+        """Count a run of records that was fetched from the source."""
         self._totals.fetched += records
         self._byte_count += value_bytes
         self._byte_rate.record(value_bytes, now_ms)
@@ -118,7 +120,7 @@ class PartitionMetrics:
             self._age.record(now_ms - newest_timestamp_ms, now_ms, records)
 
     def acked(self, records: int, newest_timestamp_ms: int, now_ms: int) -> None:
-        """The target acknowledged a run of records."""
+        """Count a run of records that the target acknowledged."""
         self._totals.acked += records
         self._record_count += records
         self._acked_rate.record(records, now_ms)
@@ -126,12 +128,13 @@ class PartitionMetrics:
             self._latency.record(now_ms - newest_timestamp_ms, now_ms, records)
 
     def waits(self, records: int) -> None:
-        """This many records more (or, below 0, fewer) are in flight to the target."""
+        """Add `records` to the records in flight to the target; negative after an
+        acknowledgement."""
         self._totals.waiting += records
 
     def set_lag(self, records: int | None, ms: int | None) -> None:
-        """Set the lag of the target in records; None: not known yet. While records wait, the lag in
-        time grows by itself until the next call."""
+        """Set the target's lag in records; None if not known yet. While there is a lag, the time
+        lag grows until the next call."""
         self._lag = (records, ms, self._clock.now_ms() if ms else 0)
 
     def shallow(self, records: int, batches: int) -> None:
@@ -140,12 +143,13 @@ class PartitionMetrics:
         self._shallow_batches += batches
 
     def record_level(self, records: int, batches: int) -> None:
-        """Count acknowledged records that were batched again."""
+        """Count acknowledged records that were converted and batched again."""
         self._level_records += records
         self._level_batches += batches
 
     def lost(self, records: int) -> None:
-        """Count offsets that either log lost, also by re-creation."""
+        """Count offsets that were lost from either log, for example because the topic was
+        re-created."""
         self._loss_count += 1
         self._lost_records += records
 
@@ -154,8 +158,7 @@ class PartitionMetrics:
         self._quarantined += records
 
     def found_on_target(self, records: int) -> None:
-        """Count records that were on the target already after a crash, and were not
-        copied again."""
+        """Count records that were on the target already after a crash and were not copied again."""
         self._already_there += records
 
     def set_stuck(self, stuck: bool) -> None:
@@ -163,37 +166,38 @@ class PartitionMetrics:
         self._stuck = stuck
 
     def set_limited(self, limited: bool) -> None:
-        """Set whether a rate limit holds back its records."""
+        """Set whether a rate limit delays the partition's records."""
         self._limited = limited
 
     def throttled(self, seconds: float) -> None:
-        """Add the time for which a rate limit held back its records."""
+        """Add the time for which a rate limit delayed the partition's records."""
         self._throttled_s += seconds
 
     def set_time_to_loss(self, records: int, seconds: float) -> None:
-        """Set how many offsets the log start offset of the source is behind the position, and the
-        time until it overtakes the position; infinite: no loss is expected."""
+        """Set how far the fetch position is ahead of the source's log start offset, and the time
+        until retention overtakes it (infinite: no loss is expected)."""
         self._loss = (records, seconds)
 
-    # Any thread.
+    # Methods for any thread.
 
     @property
     def byte_count(self) -> int:
-        """Bytes of fetched batches."""
+        """Return the bytes of fetched batches."""
         return self._byte_count
 
     def counts(self) -> tuple[int, int]:
-        """Records acknowledged, bytes read."""
+        """Return the number of acknowledged records and the bytes read."""
         return self._record_count, self._byte_count
 
     def time_to_loss_ms(self) -> int | None:
-        """The time until records are lost; None: no loss is expected, or it is not known yet."""
+        """Return the time until records are lost; None if no loss is expected or it is not known
+        yet."""
         if self._loss is None or self._loss[1] == float("inf"):
             return None
         return round(self._loss[1] * 1000)
 
     def read(self) -> dict[str, float]:
-        """All attributes, without a lag that is not known yet."""
+        """Return all attributes, without the lag while it is not known."""
         now_ms = self._clock.now_ms()
         age_min, age_max, age_avg = self._age.summary(now_ms)
         latency_min, latency_max, latency_avg = self._latency.summary(now_ms)
@@ -233,12 +237,13 @@ class PartitionMetrics:
         return values
 
     def read_consumer(self) -> dict[str, float]:
-        """The attributes of Java's replication consumer; empty until the lag is known."""
+        """Return the attributes of Java's replication consumer; empty until the lag is known."""
         records = self._lag[0]
         return {} if records is None else {"records-lag": records}
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
-        """Show these metrics; returns a function that removes them, which may be called twice."""
+        """Register these metrics. Returns a function that removes them, which may be called
+        twice."""
         removers = [registry.register(MIRROR_SOURCE_GROUP, self._tags, self.read)]
         if self._source_topic is not None and self._client_id is not None:
             tags = {

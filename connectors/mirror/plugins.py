@@ -1,4 +1,4 @@
-"""The mirror's connectors under the names that configs give them."""
+"""Registers the mirror's connectors under the class names that configs use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connectors.mirror.source.connector import MirrorSourceConnector
 
 __all__ = ["register", "source_flow"]
 
-# Class names of earlier releases, which stored configs may have.
+# Class names of earlier releases, which stored configs may contain.
 _FORMER_NAMES: dict[type, tuple[str, ...]] = {
     MirrorSourceConnector: ("connectors.mirror.source_connector.MirrorSourceConnector",),
     MirrorCheckpointConnector: (
@@ -34,7 +34,7 @@ def register(registry: PluginRegistry) -> None:
         f"{JAVA_PACKAGE}MirrorSourceTask",
         former_names=["connectors.mirror.source_task.MirrorSourceTask"],
     )
-    # The same name lets a task continue with the other engine.
+    # Both engines use the same task class name, so a task can continue with the other engine.
     registry.name_task(
         "connectors.mirror.spark.copy.task.SparkSourceTask",
         f"{JAVA_PACKAGE}MirrorSourceTask",

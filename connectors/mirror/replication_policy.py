@@ -1,8 +1,8 @@
-"""Replication policies: the names of topics on the target, and the origin that a name shows.
+"""Replication policies: how topics are named on the target, and which source a name shows.
 
-A policy is pure: it knows names only, never clusters. One instance is shared by all threads.
-Source: KIP-382 and KIP-690; the tables of `tests/unit/connectors/mirror/test_replication_policy.py`
-are the results of Kafka 4.3.1.
+A policy is pure: it knows only names and never contacts a cluster. All threads share one instance.
+Source: KIP-382 and KIP-690. The tables in `tests/unit/connectors/mirror/test_replication_policy.py`
+are results of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ HEARTBEATS_TOPIC = "heartbeats"
 
 
 class ReplicationPolicy(ABC):
-    """Names the topics on the target. A custom policy subclasses this and takes the properties in
-    its constructor; only the three abstract methods are needed."""
+    """Names the topics on the target. A custom policy subclasses this, takes the properties in its
+    constructor, and implements the three abstract methods."""
 
     def __init__(self, props: Mapping[str, str] | None = None) -> None:
         """`props`: the connector's (or client's) flat Java properties."""
@@ -41,18 +41,20 @@ class ReplicationPolicy(ABC):
 
     @abstractmethod
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """The target's name of `topic` when it is copied from `source_alias`."""
+        """Return the target's name of `topic` when it is copied from `source_alias`."""
 
     @abstractmethod
     def topic_source(self, topic: str) -> str | None:
-        """The alias of the cluster `topic` was copied from; None for a topic that is no copy."""
+        """Return the alias of the cluster that `topic` was copied from; None for a topic that is
+        not a copy."""
 
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
-        """The name of `topic` on the cluster it was copied from; None when it is no copy."""
+        """Return the name of `topic` on the cluster that it was copied from; None for a topic that
+        is not a copy."""
 
     def original_topic(self, topic: str) -> str:
-        """The name of `topic` on its first cluster, over any number of hops."""
+        """Return the name of `topic` on its first cluster, over any number of hops."""
         seen = {topic}
         while (upstream := self.upstream_topic(topic)) is not None and upstream not in seen:
             topic = upstream
@@ -63,15 +65,16 @@ class ReplicationPolicy(ABC):
         return HEARTBEATS_TOPIC
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """`alias`: the cluster the topic is not hosted on."""
+        """Return the name of the offset-syncs topic. `alias`: the cluster that does not host it."""
         return f"mm2-offset-syncs.{alias}.internal"
 
     def offset_map_topic(self, alias: str) -> str:
-        """The topic of the full offset map, beside the offset-syncs topic. `alias` as there."""
+        """Return the name of the offset map topic, which is stored beside the offset-syncs topic.
+        `alias`: the cluster that does not host it."""
         return f"mm2-offset-map.{alias}.internal"
 
     def checkpoints_topic(self, alias: str) -> str:
-        """`alias`: the cluster of the checkpoints' groups."""
+        """Return the name of the checkpoints topic. `alias`: the cluster of the groups."""
         return f"{alias}.checkpoints.internal"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
@@ -81,17 +84,18 @@ class ReplicationPolicy(ABC):
         return topic.endswith(".checkpoints.internal")
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Whether mirroring itself stores its state in `topic`."""
+        """Whether the mirror stores its own state in `topic`."""
         own = topic.startswith("mm2") and topic.endswith(".internal")
         return own or self.is_checkpoints_topic(topic)
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Whether `topic` is never mirrored: mirroring's own, Kafka's own, or hidden."""
+        """Whether `topic` is never mirrored: internal to the mirror, internal to Kafka, or
+        hidden."""
         return self.is_mm2_internal_topic(topic) or topic.startswith(("__", "."))
 
 
 class DefaultReplicationPolicy(ReplicationPolicy):
-    """Copies are called `<source alias><separator><topic>`."""
+    """Names copies `<source alias><separator><topic>`."""
 
     def __init__(self, props: Mapping[str, str] | None = None) -> None:
         super().__init__(props)
@@ -137,10 +141,11 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 
 
 class IdentityReplicationPolicy(DefaultReplicationPolicy):
-    """Copies keep their name, except heartbeats, which are renamed as by the default policy.
+    """Keeps the names of copied topics, except heartbeats, which are renamed as by the default
+    policy.
 
-    The name says nothing of the origin, so `topic_source` answers the configured
-    `source.cluster.alias` for every ordinary topic, and only heartbeats can be checked for cycles.
+    A name does not show the source cluster. For every ordinary topic, `topic_source` returns the
+    configured `source.cluster.alias`. Only heartbeats can be checked for cycles.
     """
 
     def __init__(self, props: Mapping[str, str] | None = None) -> None:
@@ -167,7 +172,8 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
-    """Whether `topic` came, over any number of hops, from the cluster it would be copied to."""
+    """Whether `topic` came, over any number of hops, from the cluster that it would be copied
+    to."""
     seen = {topic}
     while (source := policy.topic_source(topic)) is not None:
         if source == target_alias:
@@ -187,10 +193,10 @@ _BUILT_IN: Mapping[str, type[ReplicationPolicy]] = {
 
 
 def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
-    """The policy that `replication.policy.class` names: a Java class name of one of ours, or the
-    dotted path of a Python class. Raises `ConfigError` when it names neither."""
+    """Create the policy that `replication.policy.class` names: the Java class name of a built-in
+    policy, or the dotted path of a Python class. Raises `ConfigError` for any other value."""
     name = props.get(POLICY_CLASS_KEY, f"{JAVA_PACKAGE}DefaultReplicationPolicy")
-    # mypy takes an abstract base for a wrong argument where only its subclasses are returned.
+    # mypy rejects an abstract class as an argument even where only its subclasses are returned.
     return load_class(POLICY_CLASS_KEY, name, _BUILT_IN, ReplicationPolicy)(props)  # type: ignore[type-abstract]
 
 

@@ -1,4 +1,4 @@
-"""Looks up one flow of an mm2.properties, for commands and jobs outside the mirror."""
+"""Looks up one flow of an mm2.properties file, for commands and jobs outside the mirror process."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ __all__ = ["NamedFlow", "named_flow"]
 @dataclass(frozen=True, slots=True)
 class NamedFlow:
     """A flow that copies topics. `properties`: the resolved properties of its source connector,
-    with the `spark.*` of its worker; they hold secrets. `worker`: the config of the worker that
-    runs it."""
+    plus the worker's `spark.*`; they contain secrets. `worker`: the config of its workers."""
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
@@ -26,7 +25,7 @@ class NamedFlow:
 
 
 def named_flow(path: Path, name: str | None) -> NamedFlow:
-    """Return the flow `A->B` of a file; without a name, the only one that copies. Raises
+    """Return the flow `A->B` of a file; without a name, the only flow that copies. Raises
     `ConfigError`."""
     try:
         config: MirrorMakerConfig = MirrorMakerConfig.from_file(path)
@@ -38,7 +37,9 @@ def named_flow(path: Path, name: str | None) -> NamedFlow:
     if len(wanted) != 1:
         names = ", ".join(plan.name for plan in plans) or "none"
         given = "not given" if name is None else name
-        raise ConfigError(f"--flow is {given}; flows that copy: {names}", key="--flow")
+        raise ConfigError(
+            f"Invalid value for --flow: {given}. Flows that copy: {names}", key="--flow"
+        )
     plan = wanted[0]
     worker = config.worker_config(plan.source, plan.target)
     spark = {key: value for key, value in worker.items() if key.startswith("spark.")}

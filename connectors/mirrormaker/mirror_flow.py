@@ -1,9 +1,9 @@
-"""One flow of dedicated mode: a worker of the flow's group, against the target cluster.
+"""One flow of dedicated mode: a worker of the flow's group, connected to the target cluster.
 
 All processes that run the flow form one Connect group, which shares its connectors and tasks. The
-group's leader writes the connectors' configs if the stored ones differ. A start runs on its own
-thread and is retried until it succeeds, because clusters come and go. A worker that ends by itself
-is restarted. An invalid config ends only its own flow.
+group's leader writes the connectors' configs if the stored ones differ. Starting runs on its own
+thread and is retried until it succeeds, because a cluster may be unreachable. A worker that ends
+unexpectedly is restarted. An invalid config ends only its own flow.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ __all__ = ["FlowHerder", "FlowPlan", "FlowState", "MirrorFlow"]
 log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 30.0
-"""Time limit for one attempt to start, which mostly reads the worker's topics to their ends."""
+"""Time limit for one attempt to start. Most of it is spent reading the worker's topics to their
+ends."""
 
 RETRY_FIRST_S, RETRY_CAP_S = 0.5, 15.0
-"""Waits between attempts: short at first, because clusters and mirror often start together."""
+"""Waits between attempts. They start short, because clusters and mirror often start together."""
 
 JOIN_TIMEOUT_S = 30.0
-"""Time limit for a started worker to join its group, or to be refused."""
+"""Time limit for a started worker to join its group or to be rejected."""
 
 WATCH_S = 1.0
-"""Interval for checking whether the worker has ended by itself."""
+"""Interval for checking whether the worker has ended unexpectedly."""
 
 
 class FlowHerder(Herder, Protocol):
@@ -48,8 +49,8 @@ class FlowHerder(Herder, Protocol):
         """Read the stored state and begin to join the group."""
 
     def await_ready(self, timeout_s: float) -> bool:
-        """Wait until the worker has joined its group once. False: it has not within the timeout.
-        Raises the error that ended the worker."""
+        """Wait until the worker has joined its group once. Returns False after the timeout. Raises
+        the error that ended the worker."""
 
 
 class FlowState(Enum):
@@ -63,7 +64,7 @@ class FlowState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """The connectors of a flow: `connectors` maps name to config, in the order of creation."""
+    """The connectors of a flow. `connectors`: config by name, in the order of creation."""
 
     source: str
     target: str
@@ -86,8 +87,8 @@ class MirrorFlow:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`make_herder` returns a herder that is not started; its argument is called when the
-        worker becomes group leader. `probe` fails within seconds if the target is unreachable;
-        starting a herder would detect that much later."""
+        worker becomes group leader. `probe` fails within seconds if the target is unreachable,
+        which starting a herder would detect much later."""
         self.plan = plan
         self._make_herder = make_herder
         self._probe = probe
@@ -113,25 +114,26 @@ class MirrorFlow:
 
     @property
     def error(self) -> str | None:
-        """The reason why the flow does not run; None if it runs, or has not failed yet."""
+        """Return why the flow does not run; None while it runs or has not failed yet."""
         return self._error
 
     @property
     def herder(self) -> FlowHerder | None:
-        """The worker's herder; None if there is none."""
+        """Return the worker's herder; None if there is none."""
         return self._herder
 
     def start(self) -> None:
-        """Begin to start; return at once."""
+        """Begin to start, and return at once."""
         self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Stop everything with the final offsets stored. False: something did not stop in time."""
+        """Stop everything and store the final offsets. Returns False if something did not stop in
+        time."""
         self._loop.request_stop()
         with self._lock:
             self._state = FlowState.STOPPED
             herder, self._herder = self._herder, None
-        # An unfinished start holds no resources: it ends by itself, on a daemon thread.
+        # An unfinished start holds no resources and ends by itself on a daemon thread.
         return True if herder is None else herder.stop(deadline)
 
     def renew(self, plan: FlowPlan) -> None:
@@ -179,7 +181,7 @@ class MirrorFlow:
     def _unknown(self, name: str, state: State, why: str | None) -> ConnectorStatus:
         return ConnectorStatus(name, Status(state, self.plan.name, self._state_since_ms, why), ())
 
-    # On the loop's thread.
+    # Methods of the loop's thread.
 
     def _step(self) -> None:
         herder = self._herder
@@ -219,9 +221,11 @@ class MirrorFlow:
         log.info("%s: started", self.plan.name)
 
     def _await_group(self, herder: FlowHerder) -> None:
-        """Wait for the group. If the group refuses the worker, the start has failed and the next
-        attempt waits longer: raises the error that ended the worker. If the group is only slow,
-        stop waiting."""
+        """Wait until the worker has joined the group.
+
+        Returns without an error if the group is only slow. Raises the error that ended the worker
+        if the group rejected it; the next attempt then waits longer.
+        """
         deadline = Deadline(JOIN_TIMEOUT_S, self._clock)
         while self._state is not FlowState.STOPPED:
             if herder.await_ready(WATCH_S):
@@ -236,7 +240,7 @@ class MirrorFlow:
         self._loop.wake()
 
     def _take(self, herder: FlowHerder) -> bool:
-        """Keep a herder that has started. False: the flow was stopped meanwhile."""
+        """Keep a herder that has started. Returns False if the flow was stopped meanwhile."""
         with self._lock:
             if self._state is FlowState.STOPPED:
                 return False
@@ -245,7 +249,7 @@ class MirrorFlow:
             return True
 
     def _give_up(self, herder: FlowHerder, error: Exception) -> None:
-        """The worker has ended by itself: stop the rest of it, and start another one."""
+        """Stop the rest of a worker that has ended unexpectedly, so that another one is started."""
         with self._lock:
             if self._state is FlowState.STOPPED:
                 return
@@ -255,8 +259,8 @@ class MirrorFlow:
         herder.stop(Deadline(START_TIMEOUT_S, self._clock))
 
     def _configure(self, herder: FlowHerder) -> None:
-        """As the leader: apply this process's properties to the group. A connector whose config is
-        refused does not stop the flow's others."""
+        """As the leader, apply this process's properties to the group. A rejected connector config
+        does not stop the flow's other connectors."""
         self._error = None
         for name, planned in self.plan.connectors.items():
             # As in MirrorMaker 2, a connector is named after its class; `name` is ignored.
@@ -283,8 +287,8 @@ class MirrorFlow:
                 log.info("%s: deleted %s, which the properties do not enable", self.plan.name, name)
 
     def _note(self, error: ConnectError) -> None:
-        """Log a reason that differs from the last one; the retry loop logs the first at its own
-        level, and then at debug."""
+        """Log the reason if it differs from the last one. (The retry loop logs only the first one
+        above debug level.)"""
         reason = str(error)
         if self._error not in (None, reason):
             log.warning("%s cannot start yet and will retry: %s", self.plan.name, reason)

@@ -1,8 +1,8 @@
-"""Dedicated mode: every flow of an mm2.properties in one process, each with a worker of its own.
+"""Dedicated mode: every flow of an mm2.properties file in one process, each with its own worker.
 
-One worker runs for each ordered pair of clusters that mirrors, or at least sends heartbeats. It
-connects to the target cluster and forms a group with the workers that other processes, including
-Java's, run for this flow. Flows start, fail and stop independently of one another.
+One worker runs per ordered pair of clusters that mirrors or at least sends heartbeats. It connects
+to the target cluster and forms a group with the workers that other processes, including Java's, run
+for this flow. Flows start, fail and stop independently.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 WITHOUT_REST = "NOTUSED"
-"""The URL that MirrorMaker 2's workers advertise when they do not talk to each other."""
+"""The URL that MirrorMaker 2's workers advertise when internal REST is disabled."""
 
 SOURCE, HEARTBEAT, CHECKPOINT = MIRROR_CONNECTORS
 CONNECTORS = MIRROR_CONNECTORS
-"""In the order in which MirrorMaker 2 creates them."""
+"""The order in which MirrorMaker 2 creates connectors."""
 
 
 def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> list[FlowPlan]:
@@ -84,8 +84,8 @@ def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None)
 
 
 def _is_wanted(connector: str, props: Mapping[str, str]) -> bool:
-    """Whether a flow has this connector. MirrorMaker 2 also submits a checkpoint connector that
-    cannot work, and the worker then refuses it."""
+    """Whether a flow has this connector. MirrorMaker 2 also submits a checkpoint connector with an
+    invalid config, which the worker then rejects."""
     return connector != CHECKPOINT or not any(
         props.get(key, "true").strip().lower() == "false"
         for key in ("emit.checkpoints.enabled", "emit.offset-syncs.enabled")
@@ -99,8 +99,8 @@ def resolved_source_config(config: MirrorMakerConfig, plan: FlowPlan) -> dict[st
 
 
 def check_source(config: MirrorMakerConfig, plan: FlowPlan) -> None:
-    """Raise `ConfigError` if the source connector's values are wrong in combination or as patterns;
-    single values are checked elsewhere."""
+    """Raise `ConfigError` if the source connector's patterns, or its values in combination, are
+    invalid. Single values are checked elsewhere."""
     if not mirrors(plan):
         return
     props = resolved_source_config(config, plan)
@@ -126,7 +126,8 @@ def mirrors(plan: FlowPlan) -> bool:
 
 
 def _taken_live(key: str) -> bool:
-    """Whether running tasks apply a change of this key, set for all flows or for one."""
+    """Whether running tasks apply a change of this key. The key may be set for all flows or for
+    one."""
     return key in RATE_NAMES or any(key.endswith(f".{name}") and "->" in key for name in RATE_NAMES)
 
 
@@ -150,9 +151,11 @@ class MirrorMaker:
         clusters: Sequence[str] | None = None,
         rest: InternalRest | None = None,
     ) -> None:
-        """Starts nothing yet. `rest` is the endpoint for other processes with these flows; None if
-        there is none. Raises `ConfigError`, also if flows that keep topic names would replicate
-        records in a loop."""
+        """Create the flows without starting them.
+
+        `rest`: the endpoint for other processes with these flows; None if there is none. Raises
+        `ConfigError`, also if flows that keep topic names would replicate records in a loop.
+        """
         self._clusters = clusters
         plans = self._checked_plans(config)
         for loop in loops_of(config, plans):
@@ -177,32 +180,33 @@ class MirrorMaker:
         return plans
 
     def renew(self, config: MirrorMakerConfig) -> None:
-        """Apply a config that differs only in keys that running tasks accept. Raises `ConfigError`
-        for any other config and applies nothing of it."""
+        """Apply a config that differs only in keys that running tasks accept.
+
+        Raises `ConfigError` for any other config and then applies none of it.
+        """
         changed = self._config.changed(config)
         late = [key for key in changed if not _taken_live(key)]
         if late:
             raise ConfigError(
-                f"{', '.join(late)} {'takes' if len(late) == 1 else 'take'} a restart; only "
-                f"{', '.join(sorted(RATE_NAMES))} may change while flows run, in a file in which "
-                "nothing else is new",
+                f"Restart to apply {', '.join(late)}. Only {', '.join(sorted(RATE_NAMES))} can "
+                "change while flows run, and only if the file has no other change",
                 key=late[0],
             )
         plans = {plan.name: plan for plan in self._checked_plans(config)}
         self._config = config
         for flow in self._flows:
             flow.renew(plans[flow.plan.name])
-        log.info("Changed while it runs: %s", ", ".join(changed) or "nothing")
+        log.info("Changed without a restart: %s", ", ".join(changed) or "nothing")
 
     def start(self) -> None:
-        """Begin to start all flows; return at once."""
+        """Begin to start all flows, and return at once."""
         self._say_what_is_not_there_yet()
         for flow in self._flows:
             flow.start()
 
     def stop(self, deadline: Deadline) -> bool:
-        """Stop all flows in parallel with the final offsets stored. False: not all stopped in time;
-        the log names the rest."""
+        """Stop all flows in parallel and store the final offsets. Returns False if some did not
+        stop in time; the log names them."""
         outcomes: dict[str, bool] = {}
 
         def stop(flow: MirrorFlow) -> None:
@@ -254,8 +258,8 @@ class MirrorMaker:
         return WorkerConfig.from_properties(self._config.worker_config(plan.source, plan.target))
 
     def _probe(self, plan: FlowPlan) -> None:
-        """Raise an error if the target is unreachable or has too few brokers for the topics of the
-        flow's workers."""
+        """Raise if the target is unreachable or has too few brokers for the topics of the flow's
+        workers."""
         worker = self._worker_config(plan)
         props = worker.own_client_properties("probe")
         topics = worker_topics(worker)
@@ -275,9 +279,9 @@ class MirrorMaker:
         }
         if lacking:
             raise RetriableError(
-                f"Cluster {plan.target} has {brokers} broker{'' if brokers == 1 else 's'} now, and "
-                f"{', '.join(lacking.values())} {'is' if len(lacking) == 1 else 'are'} to have "
-                f"more replicas; start more brokers, or set {', '.join(lacking)}"
+                f"Cluster {plan.target} has {brokers} broker{'' if brokers == 1 else 's'} now, "
+                f"but the replication factor of {', '.join(lacking.values())} is higher. Start "
+                f"more brokers, or lower {', '.join(lacking)}"
             )
 
     def _make_herder(self, plan: FlowPlan, on_leading: Callable[[], None]) -> FlowHerder:
@@ -318,19 +322,19 @@ def worker_topics(worker: WorkerConfig) -> dict[str, TopicSpec]:
 
 
 def _worker_id(flow: str, rest: InternalRest | None) -> str:
-    """Return a worker ID in MirrorMaker 2's form, which other workers show."""
+    """Return a worker ID in MirrorMaker 2's form. Other workers show it."""
     if rest is not None:
         return f"{rest.address}/{flow}"
     return f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}"
 
 
 def not_there_yet(source_config: Mapping[str, str]) -> list[str]:
-    """Return one sentence for each configured or default feature of MirrorMaker 2 that this version
+    """Return one sentence per configured or default feature of MirrorMaker 2 that this version
     lacks."""
     sentences = []
     if source_config.get("transforms", "").strip():
         sentences.append(
-            "record batches are copied untransformed: a connector with transforms is "
-            "refused; remove transforms"
+            "record batches are copied without transforms, so a connector with transforms is "
+            "rejected; remove transforms"
         )
     return sentences

@@ -1,9 +1,9 @@
 """Finds flows that would replicate records in a loop because their policies keep topic names.
 
-With the DefaultReplicationPolicy a copy's name tells its source cluster. Where names are kept,
+With the DefaultReplicationPolicy, the name of a copy shows its source cluster. If names are kept,
 records of a topic that is mirrored from A to B and from B to A would be copied endlessly. Such a
-loop is refused if the flows choose topics alike. If they choose differently it is only a warning,
-because the lists may be disjoint. Pure.
+loop is an error if both flows have the same topic lists. If the lists differ it is only a warning,
+because they may be disjoint. Pure.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from connectors.mirror.replication_policy import replication_policy
 __all__ = ["Loop", "find_loops", "keeps_names"]
 
 PROBE = "any-topic"
-"""A topic name that no policy treats specially."""
+"""A topic name that no replication policy treats specially."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Flows that lead from `source` over other clusters back to it. `certain`: they choose topics
-    alike, so all their topics would loop."""
+    """Flows that lead from `source` through other clusters back to it. `certain`: they choose the
+    same topics, so all these topics would loop."""
 
     source: str
     target: str
@@ -33,13 +33,13 @@ class Loop:
         both = f"{self.source}->{self.target} and the way back from {self.target} to {self.source}"
         if self.certain:
             return (
-                f"{both} keep topic names and choose the same topics: every record would be "
-                "copied back and forth without end. Use the DefaultReplicationPolicy, or give the "
-                "flows topics that have none in common."
+                f"{both} keep topic names and choose the same topics, so every record would be "
+                "copied back and forth without end. Use the DefaultReplicationPolicy, or give "
+                "the flows disjoint topics."
             )
         return (
-            f"{both} keep topic names: a topic that both of them choose would be copied back and "
-            "forth without end. See that their topics have none in common."
+            f"{both} keep topic names, so a topic that both choose would be copied back and "
+            "forth without end. Make sure that their topics are disjoint."
         )
 
 
@@ -55,7 +55,7 @@ def find_loops(flows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[Loop]
     keeping = {flow: _choice(props) for flow, props in flows.items() if keeps_names(props)}
     loops: list[Loop] = []
     for (source, target), choice in sorted(keeping.items()):
-        # Each loop is reported once, by the flow with the alphabetically first source.
+        # A loop is reported once, by the flow with the alphabetically first source.
         others = {flow: other for flow, other in keeping.items() if flow[0] > source}
         alike = [flow for flow, other in others.items() if other is not None and other == choice]
         if _leads(target, source, alike):
@@ -66,7 +66,7 @@ def find_loops(flows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[Loop]
 
 
 def _choice(props: Mapping[str, str]) -> tuple[frozenset[str], frozenset[str]] | None:
-    """Return the topics a flow chooses, as its lists; None for a custom filter."""
+    """Return the topic lists of a flow; None for a custom filter."""
     chosen = topic_filter(props)
     if type(chosen) is not DefaultTopicFilter:
         return None
@@ -74,7 +74,7 @@ def _choice(props: Mapping[str, str]) -> tuple[frozenset[str], frozenset[str]] |
 
 
 def _leads(start: str, goal: str, flows: Iterable[tuple[str, str]]) -> bool:
-    """Whether these flows lead from one cluster to another."""
+    """Whether these flows lead from one cluster to the other."""
     edges = list(flows)
     reached, waiting = {start}, [start]
     while waiting:

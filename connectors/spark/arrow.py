@@ -1,7 +1,7 @@
-"""Results of Spark as Arrow tables, without leaving anything open.
+"""Returns results of Spark queries as Arrow tables and closes all resources.
 
-`DataFrame.toArrow` does the same, but leaves its socket to the garbage collector. PyArrow is loaded
-by the first call: executors import this along with what they run, and have none.
+`DataFrame.toArrow` does the same but leaves its socket to the garbage collector. PyArrow is
+imported by the first call, because executors import this module and do not need PyArrow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["arriving", "collect"]
 
 
 def collect(frame: DataFrame) -> pa.Table:
-    """Run the query; all its rows, in their order. Raises what Spark raises."""
+    """Run the query and return all rows in order. Raises Spark's errors."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -34,13 +34,15 @@ def collect(frame: DataFrame) -> pa.Table:
 
 
 def arriving(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """Run the query; its rows as tasks end, in no order of tasks. Raises what Spark raises, at
-    last. Whoever does not take all has to cancel the query."""
+    """Run the query and yield rows as tasks end, in any order. At the end, raises Spark's errors.
+
+    A caller that stops early must cancel the query.
+    """
     return _batches(frame, [])
 
 
 def _batches(frame: DataFrame, order: list[int]) -> Iterator[pa.RecordBatch]:
-    """The batches as they arrive; `order` then has which of them is the first, the second, ..."""
+    """Yield the batches as they arrive, and append the position of each one to `order`."""
     from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 
     port, secret, server = frame._jdf.collectAsArrowToPython()
@@ -48,7 +50,7 @@ def _batches(frame: DataFrame, order: list[int]) -> Iterator[pa.RecordBatch]:
     try:
         stream, connection = local_connect_and_auth(port, secret)
         with connection, stream:
-            # That of connecting; a query may take long, and ends this when it is cancelled.
+            # Only a timeout for connecting. A query may take long, and cancelling it ends the read.
             connection.settimeout(None)
             for item in ArrowCollectSerializer().load_stream(stream):  # type: ignore[no-untyped-call]
                 if isinstance(item, list):
@@ -60,4 +62,4 @@ def _batches(frame: DataFrame, order: list[int]) -> Iterator[pa.RecordBatch]:
         raise
     finally:
         if whole:
-            server.getResult()  # raises what made the query fail
+            server.getResult()  # Raises the error that made the query fail.

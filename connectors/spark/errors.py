@@ -1,11 +1,11 @@
-"""What goes wrong between us and Spark.
+"""Errors of Spark sessions and jobs.
 
     ConnectError
     └── RetriableError
-        ├── SparkUnavailable    there is no session: no Java, no master, no connector, or lost
+        ├── SparkUnavailable    there is no session: no Java, master or connector, or it was lost
         └── SparkJobFailed      a job of a running session failed
 
-Both can pass: a master comes back, a download succeeds later.
+Both may be temporary: a master may come back, and a download may succeed later.
 """
 
 from __future__ import annotations
@@ -31,18 +31,22 @@ class SparkUnavailable(RetriableError):
 
 
 class SparkJobFailed(RetriableError):
-    """A Spark job failed; the message is the first line of Spark's reason."""
+    """A Spark job failed. The message is the first line of Spark's reason."""
 
 
 def first_line(error: BaseException) -> str:
-    """The reason in one line: of a Java exception its message, not the stack of the gateway; of
-    Python code that failed on an executor what it raised, after what Spark says of it."""
+    """Return the reason in one line.
+
+    For a Java exception, this is its message without the gateway's stack trace. For Python code
+    that failed on an executor, it is Spark's message and then the Python exception.
+    """
     java = getattr(error, "java_exception", None)
     return reason_in(_java_text(java) if java is not None else str(error), type(error).__name__)
 
 
 def reason_in(text: str, otherwise: str) -> str:
-    """The first line of `text`; where a traceback of Python begins there, its last line too."""
+    """Return the first line of `text`. If a Python traceback starts there, add its last line.
+    `otherwise`: the result for an empty text."""
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
@@ -55,7 +59,7 @@ def reason_in(text: str, otherwise: str) -> str:
 
 
 def _java_text(java: Any) -> str:
-    """What an exception of Java's says; of one that only says that a wait failed, its cause."""
+    """Return the message of a Java exception. If it only says that a wait failed, use its cause."""
     for _ in range(_DEEPEST):
         cause = java.getCause()
         if cause is None or _WRAPPED not in str(java.getMessage()):
@@ -66,7 +70,7 @@ def _java_text(java: Any) -> str:
 
 @contextmanager
 def job_errors(what: str) -> Iterator[None]:
-    """Raise `SparkJobFailed` for what Spark and its gateway raise."""
+    """Turn exceptions of Spark and its gateway into `SparkJobFailed`."""
     # Imported here: PySpark takes memory that a process without a session need not spend.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -76,4 +80,4 @@ def job_errors(what: str) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         raise SparkJobFailed(f"{what} failed in Spark: {first_line(error)}") from error
     except (ConnectionError, EOFError) as error:
-        raise SparkJobFailed(f"{what} failed: Spark's process is gone") from error
+        raise SparkJobFailed(f"{what} failed: the Spark driver's JVM has ended") from error

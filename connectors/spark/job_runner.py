@@ -61,8 +61,8 @@ class JobStatus:
 
 
 class PeriodicJob:
-    """Runs one job periodically, as described above. The owner calls `start` and `stop` once each;
-    any thread may call the rest."""
+    """Runs one job periodically. The owner calls `start` and `stop` once each; any thread may call
+    the rest."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class PeriodicJob:
         )
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread and return at once."""
         self._loop.start()
 
     def wake(self) -> None:
@@ -122,13 +122,13 @@ class PeriodicJob:
         self._loop.wake()
 
     def request_stop(self) -> None:
-        """Ask the job to end and cancel its Spark work; do not wait for either."""
+        """Ask the job to end and cancel its Spark work, without waiting."""
         self._loop.request_stop()
         self._spark.cancel()
 
     def stop(self, timeout: float = STOP_TIMEOUT_S) -> bool:
-        """End the job. False: a run is still going on after `timeout` seconds; it ends by itself
-        without effect on others."""
+        """End the job. Returns False if a run has not ended after `timeout` seconds; it then ends
+        by itself."""
         self.request_stop()
         ended = self._loop.stop(timeout)
         self._spark.close()
@@ -199,7 +199,7 @@ class PeriodicJob:
             self._skipped += ticks
         log.log(
             logging.WARNING if first else logging.DEBUG,
-            "%s takes longer (%.1f s) than its interval: %d runs skipped",
+            "%s took longer (%.1f s) than its interval: %d runs skipped",
             self.name,
             self._last_run_s or 0.0,
             ticks,
@@ -210,7 +210,7 @@ class PeriodicJob:
         if self._spark.waiting:
             self._loop.wake()
 
-    # The job's thread.
+    # Methods of the job's thread.
 
     def _step(self) -> None:
         with self._lock:
@@ -227,7 +227,7 @@ class PeriodicJob:
             self._spark.look()
             raise
         else:
-            # Once: what can never be as wanted would be changed for ever.
+            # Only once: a state that can never be reached would otherwise be changed for ever.
             self._seeing = changed and not self._seeing
             if self._seeing:
                 self._loop.wake()
@@ -257,11 +257,11 @@ class PeriodicJob:
             log.info("%s: computed by %s", self.name, engine)
 
     def _finish(self, error: Exception | None) -> None:
-        """A run is over."""
+        """Record the end of a run."""
         with self._lock:
             self._last_run_s = self._running_s()
             self._runs += 1
             self._failures += error is not None
             self._last_error = "" if error is None else first_line(error)
         if error is not None and not isinstance(error, ConnectError):
-            log.error("%s failed unexpectedly", self.name, exc_info=error)
+            log.error("%s failed with an unexpected error", self.name, exc_info=error)

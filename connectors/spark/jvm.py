@@ -1,9 +1,9 @@
-"""The JVM of the Spark driver: a child process that lives as long as its owner says.
+"""The JVM of the Spark driver: a child process whose owner starts and ends it.
 
-PySpark would start it by itself, with all properties on its command line, where everybody can read
-secrets, and with no way to give up. Here they go through a file that is gone once it was read, the
-wait can be ended, what the JVM prints goes to the log, and its last words explain a failed start.
-It ends by itself when this process is gone: its standard input is then at its end.
+PySpark could start it, but would put all properties, secrets included, on the command line, and its
+start could not be cancelled. Here the properties go through a file that is deleted once it is read,
+the start can be cancelled, the JVM's output goes to the log, and its last output explains a failed
+start. The JVM ends with this process, because its standard input is then closed.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _LEVELS = {
 _UNRESOLVED = re.compile(r"\[?(unresolved dependency: [^\]]+|download failed: [^\]]+)\]?")
 _environment = threading.Lock()
 
-# This logger reports every connection that ends.
+# This py4j logger reports every connection that ends.
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 class SparkJvm:
-    """One JVM, from its start to its end. `start` once; `close` from any thread, also meanwhile."""
+    """One JVM. Call `start` once. Any thread may call `close`, also during `start`."""
 
     def __init__(self, properties: Mapping[str, str], *, low_priority: bool = False) -> None:
         """`low_priority`: at the lowest CPU priority of the system."""
         self._properties = properties
         self._low_priority = low_priority
         self.directory = Path(tempfile.mkdtemp(prefix="spark-driver-"))
-        """For files that are needed as long as this is; `close` deletes it."""
+        """A directory for files that are needed while the JVM runs. `close` deletes it."""
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._process: subprocess.Popen[str] | None = None
         self._closing = threading.Event()
@@ -91,7 +91,7 @@ class SparkJvm:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # Ctrl-C is for the worker, which then closes this.
+            # Ctrl-C goes to the worker, which then closes the JVM.
             start_new_session=True,
         )
         self._process = process
@@ -118,14 +118,14 @@ class SparkJvm:
         for line in reversed(lines):
             if "Exception" in line or "Error" in line:
                 return line
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no output"
 
     def give_up(self) -> None:
-        """End a start that is under way; `start` raises. No effect later."""
+        """Cancel a running `start`, which then raises. No effect afterwards."""
         self._closing.set()
 
     def close(self, timeout: float) -> None:
-        """End it: asked by closing its input, then by signals. May be called again."""
+        """End the JVM: close its input, then send signals. May be called repeatedly."""
         self._closing.set()
         gateway, self.gateway = self.gateway, None
         if gateway is not None:
@@ -138,16 +138,19 @@ class SparkJvm:
     def _await(self, connection: Path, process: subprocess.Popen[str], deadline: Deadline) -> None:
         while not connection.exists():
             if process.poll() is not None:
-                raise SparkUnavailable(f"Spark's driver did not start: {self.last_words()}")
+                raise SparkUnavailable(
+                    f"the Spark driver did not start; its last output: {self.last_words()}"
+                )
             if deadline.expired():
                 raise SparkUnavailable(
-                    f"Spark's driver did not start in time; it said last: {self.last_words()}"
+                    f"the Spark driver did not start in time; its last output: {self.last_words()}"
                 )
             if self._closing.wait(_POLL_S):
                 raise SparkUnavailable("Spark is being closed")
 
     def _connect(self, info: bytes) -> None:
-        """`info`: the gateway's port and its secret, as PySpark's own server writes them."""
+        """Connect to the gateway. `info`: its port and secret, as PySpark's own server writes
+        them."""
         port, size = struct.unpack_from(">ii", info)
         secret = info[8 : 8 + size].decode()
         with _gateway_variables(port, secret):
@@ -169,8 +172,8 @@ class SparkJvm:
 
 @contextmanager
 def _gateway_variables(port: int, secret: str) -> Iterator[None]:
-    """PySpark connects to a running JVM by two environment variables; they are set for this
-    moment only."""
+    """Set the two environment variables with which PySpark connects to a running JVM, only within
+    the block."""
     values = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     with _environment:
         before = {name: os.environ.get(name) for name in values}
@@ -186,7 +189,7 @@ def _gateway_variables(port: int, secret: str) -> Iterator[None]:
 
 
 def _forget(gateway: Any) -> None:
-    """Disconnect, and let PySpark not take a later JVM for this one."""
+    """Disconnect, so that PySpark does not mistake a later JVM for this one."""
     try:
         gateway.shutdown()
     finally:
@@ -196,12 +199,11 @@ def _forget(gateway: Any) -> None:
 
 
 def hush_accumulators() -> None:
-    """Where the JVM ends first, also while a context is being made, PySpark's server for
-    accumulators prints a traceback on stderr. Whoever needs Spark hears of its end from the
-    session's state."""
+    """Silence the traceback that PySpark's accumulator server prints on stderr when the JVM ends
+    first. Users of Spark learn of the end from the session's state."""
 
     def ended(_server: object, _request: object, _address: object) -> None:
-        _LOG.debug("Spark's process closed a connection", exc_info=True)
+        _LOG.debug("the Spark JVM closed a connection", exc_info=True)
 
     AccumulatorServer.handle_error = ended  # type: ignore[method-assign,assignment]
 

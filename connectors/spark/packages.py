@@ -1,11 +1,11 @@
-"""What executors need of this program, as files that can be sent to them.
+"""Packs the code that executors need into archives that can be sent to them.
 
-* `pack_code`: our own packages, pure Python, as a zip that executors import from.
-* `pack_environment`: the compiled and other packages that they use, with a `bin/python` that finds
-  the machine's own Python and runs it with them. It may be unpacked anywhere. Both halves need the
-  Python version of this program, 3.11 for 3.11; the packages need its platform, too.
+* `pack_code`: our own pure Python packages, as a zip that executors import from.
+* `pack_environment`: their dependencies, with a `bin/python` that runs the machine's own Python
+  with them. It may be unpacked anywhere.
 
-PySpark itself is not in it: executors have their cluster's.
+Both need the Python version of this program, such as 3.11. The dependencies also need its platform.
+PySpark itself is not packed: executors have their cluster's.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ DISTRIBUTIONS = (
     "cffi",
     "kafka-python",
 )
-"""What the code that runs on executors imports (`connectors.mirror.audit.auditor`,
-`connectors.mirror.copy.range_copier`), and what that needs."""
+"""The distributions that code on executors imports (`connectors.mirror.audit.auditor`,
+`connectors.mirror.copy.range_copier`), and their dependencies."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Same content, same bytes: of zip files the earliest date."""
+"""The earliest date of zip files. A fixed date makes archives of the same content identical."""
 
 _LAUNCHER = """\
 #!/bin/sh
@@ -70,7 +70,8 @@ exit 1
 
 
 def pack_code(to: Path) -> Path:
-    """A zip of our packages in the directory `to`. Its name says what is in it."""
+    """Pack our packages into a zip in the directory `to`. Its name contains a hash of the
+    content."""
     files = {
         f"{name}/{relative.as_posix()}": path.read_bytes()
         for name in CODE_PACKAGES
@@ -96,7 +97,8 @@ def _sources(package: str) -> Iterator[tuple[Path, Path]]:
 
 
 def cached_environment(cache: Path) -> Path:
-    """`pack_environment` of DISTRIBUTIONS, made once for what is installed, and kept in `cache`."""
+    """Return `pack_environment` of DISTRIBUTIONS. It is built once per set of installed packages,
+    and kept in `cache`."""
     versions = [f"{name}=={_distribution(name).version}" for name in DISTRIBUTIONS]
     key = _short_hash(part.encode() for part in (*versions, sys.version, _launcher()))
     path = cache / "spark" / f"environment-{key}.tar.gz"
@@ -107,12 +109,14 @@ def cached_environment(cache: Path) -> Path:
 
 
 def pack_environment(to: Path, more: Iterable[str] = ()) -> None:
-    """Write the archive: the distributions that executors need, and `more`, as they are installed
-    here. Raises ConfigError where one is not installed, OSError where it cannot be written."""
+    """Write an archive of the distributions that executors need and of `more`, as installed here.
+
+    Raises ConfigError if one is not installed, OSError if the archive cannot be written.
+    """
     files: dict[str, Path] = {}
     for name in (*DISTRIBUTIONS, *more):
         files.update(_installed(name))
-    # Whole or not at all, also for others that make the same one now.
+    # Replace the file atomically, because other processes may build the same one now.
     descriptor, temporary = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}.")
     try:
         with os.fdopen(descriptor, "wb") as raw:
@@ -141,13 +145,15 @@ def _write(raw: io.BufferedWriter, files: dict[str, Path]) -> None:
 
 
 def _installed(name: str) -> Iterator[tuple[str, Path]]:
-    """A distribution's files, by their path beside other packages'."""
+    """Yield a distribution's files with their paths relative to the packages directory."""
     distribution = _distribution(name)
     if '"editable": true' in (distribution.read_text("direct_url.json") or ""):
-        raise ConfigError(f"{name} is installed as editable; install it as a package to pack it")
+        raise ConfigError(
+            f"{name} is installed as editable; install it as a regular package to pack it"
+        )
     for file in distribution.files or ():
         inside = PurePosixPath(file)
-        # Programs are outside; compiled Python is made anew.
+        # Scripts are outside the directory, and bytecode is compiled again.
         if ".." not in inside.parts and "__pycache__" not in inside.parts:
             yield str(inside), Path(str(distribution.locate_file(file)))
 

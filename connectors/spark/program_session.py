@@ -1,4 +1,4 @@
-"""A Spark session for a program that cannot go on without one, while a block of code runs."""
+"""A Spark session for a program that needs one, for the duration of a block of code."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _POLL_S = 0.2
 
 
 class Patience(NamedTuple):
-    """Seconds that a session is waited for."""
+    """How long to wait for a session, in seconds."""
 
     silent: float = 5.0
-    """Before the log says what is waited for: a local session takes about as long."""
+    """Time before the wait is logged. A local session takes about as long."""
     start: float = 300.0
-    """In all: a first start may have to fetch Spark's Kafka source."""
+    """Total time. A first start may have to download Spark's Kafka source."""
     failed: float = 30.0
-    """After a first failure: a master that is started anew is back by then."""
+    """Time after a first failure. A master that is being restarted is back by then."""
 
 
 _PATIENCE = Patience()
@@ -46,10 +46,12 @@ def own_session(
     instead: str = "",
     patience: Patience = _PATIENCE,
 ) -> Iterator[SparkSession]:
-    """A session as the `spark.*` of `props` say, `kafka`: with Spark's Kafka source; it ends with
-    the block. While there is none the log says why, and what is waited for. Raises
-    `SparkUnavailable` after `patience`, naming what can be done, `instead` too; at once
-    `ConfigError` where none can be made of `props`, and `SparkMissing` where Java is not there."""
+    """Yield a session with the `spark.*` of `props`, and end it with the block.
+
+    `kafka`: with Spark's Kafka source. While there is no session, the log says why. Raises
+    `SparkUnavailable` after `patience`, with remedies that include `instead`; `ConfigError` at once
+    for invalid properties; `SparkMissing` at once without Java.
+    """
     require_spark(instead)
     shared, ready = SharedSession(), threading.Event()
     try:
@@ -57,7 +59,9 @@ def own_session(
         _wait(shared, lease, ready, patience, instead)
         session = lease.session
         if session is None:
-            raise SparkUnavailable(f"Spark was lost right after its start: {lease.state}")
+            raise SparkUnavailable(
+                f"the Spark session was lost right after its start: {lease.state}"
+            )
         yield session
     finally:
         shared.close()
@@ -78,10 +82,10 @@ def _wait(
             raise shared.ended_by
         state = lease.state
         if state.phase is SparkPhase.FAILED:
-            if failed is None:  # the loop that tries has logged the reason
+            if failed is None:  # The session's thread has logged the reason.
                 told, failed = True, Deadline(patience.failed)
                 log.warning("retrying Spark on %s for %.0f s", state.master, patience.failed)
-            # A try that is under way is let end.
+            # Let a running attempt end.
             if failed.expired():
                 raise SparkUnavailable(_given_up(state.reason, instead))
         if not told and silent.expired():

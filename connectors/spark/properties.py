@@ -1,8 +1,8 @@
-"""The properties of the Spark session: the user's `spark.*`, over what suits a worker.
+"""The properties of the Spark session: the user's `spark.*`, on top of defaults that suit a worker.
 
-A worker's driver is small: most flows are, and whoever has more says so by the same properties as
-everywhere with Spark. Pure, but for what the worker said at its start (`configure_worker`), and
-without PySpark, so that a worker without such work does not load it.
+The default driver is small, because most flows are. Larger flows set the usual Spark properties.
+Pure, except for the worker's own properties (`configure_worker`). Does not import PySpark, so that
+a worker without Spark jobs does not load it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REMOTE = "spark.remote"
 DRIVER_HOST = "spark.driver.host"
 EXECUTOR_PYTHON = "spark.pyspark.python"
 ENVIRONMENT = "kafka-connect-mirror"
-"""The folder that executors' packages are unpacked to, in their working directory."""
+"""The folder in the working directory of executors to which their packages are unpacked."""
 
 DEFAULT_MASTER = "local[*]"
 
@@ -56,9 +56,9 @@ IDLE_TIMEOUT = ConfigKey(
     60_000,
     Range(0),
     Importance.LOW,
-    "How long the process's Spark session, and its JVM, stay after the last job; the next one "
-    "starts them again. Of a process's connectors the longest counts. 0: they stay. Not a key of "
-    "MirrorMaker 2.",
+    "How long the process's Spark session and its JVM stay after the last job; the next job "
+    "starts them again. If the connectors of a process differ, the longest counts. 0: they never "
+    "stop. Not a key of MirrorMaker 2.",
 )
 
 START_DELAY = ConfigKey(
@@ -73,12 +73,12 @@ START_DELAY = ConfigKey(
 )
 
 PYSPARK_VERSION = "4.0.0"
-"""The release of PySpark that this program depends on."""
+"""The PySpark release that this program depends on."""
 
 KAFKA_CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{PYSPARK_VERSION}"
-"""Spark's Kafka source. The same version as pyspark's."""
+"""Spark's Kafka source, in the same version as PySpark."""
 
-# What the connector asks for and Spark's own distribution has: without these 10 MB are fetched
+# Dependencies of the connector that Spark's own distribution has. Without them 10 MB are downloaded
 # instead of 73.
 _IN_SPARK = (
     "org.apache.hadoop:hadoop-client-api",
@@ -92,31 +92,32 @@ _IN_SPARK = (
 
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
 _JVM_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
-"""One collector thread: the heap is small, and the cores belong to the copy."""
+"""One collector thread, because the heap is small and the copy needs the cores."""
 _LOCAL_JVM_FLAGS = "-XX:TieredStopAtLevel=1"
-"""The first of the two compilers only. It took 40 % off the CPU of the start and of small jobs, and
-cost 40 % more for the largest; who has those sets 4 in spark.driver.extraJavaOptions."""
+"""Only the first-tier compiler. It cut the CPU of the start and of small jobs by 40 %, and cost 40
+% more for the largest. For large jobs, set level 4 in spark.driver.extraJavaOptions."""
 
 _DEFAULTS = {
     "spark.app.name": "kafka-connect-mirror",
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
-    # Spark's own, and what holds a password in its middle.
+    # Spark's own patterns, and keys with a password in the middle.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|jaas",
     "spark.ui.showConsoleProgress": "false",
-    # Whatever the machine's own defaults say: a copy gains nothing by it.
+    # Overrides the machine's defaults, because a copy does not benefit from it.
     "spark.speculation": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Larger tables stay Arrow until a task reads them: as rows they take ten times the memory.
+    # Larger tables stay in Arrow format until a task reads them, because rows take ten times the
+    # memory.
     "spark.sql.execution.arrow.localRelationThreshold": "1m",
-    # Each batch is one task; Spark has 10,000 rows, which take less time than the task itself.
+    # Each batch is one task. Spark's default of 10,000 rows takes less time than the task overhead.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    # Python processes of executors import nothing from their working directory (Python's -P). With
-    # a local master that is this program's.
+    # Python processes of executors must not import from their working directory (like Python's -P).
+    # With a local master this process is the executor.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
-    # The driver remembers finished jobs for a page that nobody opens: a thousand of each kind.
+    # The driver keeps a thousand finished jobs of each kind for a web page that is switched off.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
@@ -126,7 +127,7 @@ _DEFAULTS = {
 _LOCAL_DEFAULTS = {
     DRIVER_HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # The executor is the driver: there is nothing to be heard from.
+    # With a local master the executor is in the driver, so there are no heartbeats to miss.
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "300s",
 }
@@ -135,7 +136,7 @@ _MOST_LOCAL_SHUFFLES = 8
 
 
 def spark_properties(props: Mapping[str, str]) -> dict[str, str]:
-    """What of a worker's, flow's or connector's properties is for Spark."""
+    """Return the Spark properties among a worker's, flow's or connector's properties."""
     return {key: value for key, value in props.items() if key.startswith(PREFIX)}
 
 
@@ -143,18 +144,18 @@ _worker: dict[str, str] = {}
 
 
 def configure_worker(props: Mapping[str, str]) -> None:
-    """The worker's own properties. Their `spark.*` count where a connector has none. Called once,
-    before connectors start."""
+    """Set the worker's own properties. Their `spark.*` are defaults for all connectors. Called
+    once, before connectors start."""
     _worker.update(spark_properties(props))
 
 
 def worker_properties() -> dict[str, str]:
-    """What `configure_worker` was given, for Spark."""
+    """Return the Spark properties that `configure_worker` received."""
     return dict(_worker)
 
 
 def idle_timeout_s(props: Mapping[str, str]) -> float:
-    """How long a session that nobody wants stays; without end for 0. Raises `ConfigError`."""
+    """Return how long an idle session stays; infinite for 0. Raises `ConfigError`."""
     milliseconds = ConfigDef([IDLE_TIMEOUT]).parse(props).integer(IDLE_TIMEOUT.name)
     return milliseconds / 1000 if milliseconds else math.inf
 
@@ -171,20 +172,20 @@ def is_local(master: str) -> bool:
 
 
 def check_spark_properties(given: Mapping[str, str]) -> None:
-    """Raises `ConfigError` for what no session can be made of."""
+    """Raise `ConfigError` for properties that no session can be created with."""
     for key in (REMOTE, MASTER):
         value = given.get(key, "")
         if value and (key == REMOTE or value.startswith("sc://")):
             raise ConfigError(
-                f"{key}={value}: Spark Connect is not supported, as the driver must be in this "
-                "process, to cancel jobs and to send executors their code; set spark.master to a "
-                "standalone (spark://), YARN or Kubernetes (k8s://) master",
+                f"{key}={value}: Spark Connect is not supported, because the driver must run in "
+                "this process to cancel jobs and to send code to executors; set spark.master to "
+                "a standalone (spark://), YARN or Kubernetes (k8s://) master",
                 key=key,
             )
 
 
 def standalone_masters(master: str) -> list[tuple[str, int]]:
-    """Host and port of each master that a `spark://` URL names; empty for other URLs."""
+    """Return host and port of each master in a `spark://` URL; empty for other URLs."""
     if not master.startswith("spark://"):
         return []
     found = []
@@ -196,7 +197,7 @@ def standalone_masters(master: str) -> list[tuple[str, int]]:
 
 
 def has_kafka_connector(props: Mapping[str, str]) -> bool:
-    """Whether these properties bring Spark's Kafka source: as a package or as a jar."""
+    """Whether these properties add Spark's Kafka source, as a package or as a jar."""
     return any(
         "spark-sql-kafka-0-10" in props.get(key, "")
         for key in ("spark.jars.packages", "spark.jars", "spark.driver.extraClassPath")
@@ -206,8 +207,8 @@ def has_kafka_connector(props: Mapping[str, str]) -> bool:
 def session_properties(
     given: Mapping[str, str], *, kafka: bool, cache: Path, cores: int | None = None
 ) -> dict[str, str]:
-    """All properties of a session. `given`: the user's, which win; `kafka`: with Spark's Kafka
-    source, fetched into `cache`; `cores`: of this machine."""
+    """Return all properties of a session. `given`: the user's, which take precedence. `kafka`: add
+    Spark's Kafka source, downloaded to `cache`. `cores`: of this machine."""
     master = given.get(MASTER, DEFAULT_MASTER)
     result = dict(_DEFAULTS)
     if is_local(master):
@@ -238,7 +239,7 @@ def _append(props: dict[str, str], key: str, value: str) -> None:
 
 
 def properties_text(props: Mapping[str, str]) -> str:
-    """A Java properties file of these."""
+    """Format the properties as a Java properties file."""
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in props.items())
 
 

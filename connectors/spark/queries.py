@@ -1,7 +1,8 @@
-"""The Spark session as one client uses it: its lease, one query at a time, and its metrics.
+"""One client's use of the Spark session: its lease, one query at a time, and its metrics.
 
-A query that is no longer needed is cancelled, even one that begins later. A slow query is logged,
-and one that exceeds its time limit is cancelled. All errors of Spark are raised as ours.
+A query that is no longer needed is cancelled, even if it has not started yet. A slow query is
+logged. A query that exceeds its time limit is cancelled. Spark's errors are raised as
+`connect.errors`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["SparkQueries"]
 _LOG = logging.getLogger(__name__)
 
 LONGEST_S = 600.0
-"""Time limit of a query; a longer one is cancelled and fails."""
+"""Time limit of a query. A longer one is cancelled and fails."""
 
 
 class SparkQueries:
@@ -74,7 +75,7 @@ class SparkQueries:
     def request(self, *, start: bool = True) -> SparkSession | None:
         """Return the session and keep it until `rest`. If there is none it is started, unless
         `start` is False: `on_ready` or `on_failed` is called."""
-        # Before the look, so that no session comes unnoticed.
+        # Clear the flag before looking, so that no session is missed.
         self._waiting = start
         session = self._lease.want(start=start)
         self._waiting = session is None and start
@@ -96,11 +97,11 @@ class SparkQueries:
         return self._shared.read()
 
     def look(self) -> None:
-        """Called after a failure: check now whether the session still exists."""
+        """Check now whether the session still exists. Call it after a failure."""
         self._lease.look()
 
     def rest(self) -> None:
-        """Give up the need for a session until the next query."""
+        """Release the session until the next query."""
         self._waiting = False
         self._lease.rest()
 
@@ -130,7 +131,7 @@ class SparkQueries:
             self._end(error)
 
     def cancel(self, *, for_good: bool = False) -> None:
-        """Cancel the current query; `for_good`: also later ones."""
+        """Cancel the current query; with `for_good`, later ones too."""
         session = self._running
         if session is not None:
             try:
@@ -143,7 +144,7 @@ class SparkQueries:
                 _LOG.debug("%s could not be cancelled: %s", self.name, first_line(error))
 
     def close(self) -> None:
-        """Cancel the current query and start no other."""
+        """Cancel the current query, and reject later ones."""
         with self._lock:
             self._closed = True
         self.cancel(for_good=True)
@@ -151,7 +152,7 @@ class SparkQueries:
 
     @property
     def waiting(self) -> str:
-        """Return the reason for waiting as text; empty if it does not wait."""
+        """Return why the client waits; empty if it does not."""
         return f"waiting for Spark, which is {self._lease.state}" if self._waiting else ""
 
     def read(self) -> dict[str, MetricValue]:

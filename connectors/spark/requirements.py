@@ -1,6 +1,6 @@
-"""Whether this machine has what a Spark driver needs: PySpark with PyArrow, and Java.
+"""Checks whether this machine has what a Spark driver needs: PySpark with PyArrow, and Java.
 
-Imports neither, so that a command can ask before it loads what needs them.
+Imports none of them, so that a command can check before it loads code that needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from connectors.spark.properties import PYSPARK_VERSION
 __all__ = ["NO_JAVA", "SparkMissing", "missing_pyspark", "require_spark", "why_no_spark"]
 
 _PACKAGES = {"pyspark": f"pyspark=={PYSPARK_VERSION}", "pyarrow": "pyarrow"}
-"""Package that is imported -> what pip installs it by."""
+"""Import name -> name for pip."""
 
 TOO_NEW_JAVA = 24
 """From this version on Hadoop's classes, which Spark 4.0 uses, call a method that Java removed."""
@@ -26,18 +26,18 @@ NO_JAVA = (
 
 
 class SparkMissing(ConnectError):
-    """A Spark driver cannot run on this machine; the message says what to install."""
+    """A Spark driver cannot run on this machine. The message says what to install."""
 
 
 def missing_pyspark() -> str | None:
-    """One sentence about the Python packages that Spark needs and that are not installed, with the
-    remedy; None if all are there."""
+    """Return one sentence about missing Python packages that Spark needs, with the remedy; None if
+    all are installed."""
     missing = [name for name in _PACKAGES if not _is_installed(name)]
     if not missing:
         return None
     return (
-        f"Spark needs the Python package {' and '.join(missing)}, not installed for this Python: "
-        f"run pip install {' '.join(_PACKAGES[name] for name in missing)}"
+        f"Spark needs the Python package {' and '.join(missing)}, which is not installed: run "
+        f"pip install {' '.join(_PACKAGES[name] for name in missing)}"
     )
 
 

@@ -1,11 +1,10 @@
-"""The one Spark session of this process: made when needed, in the background, shared by all.
+"""The one Spark session of this process: started in the background when needed, and shared.
 
-A session costs a JVM, some seconds and some hundred megabytes, so it is there only while somebody
-needs it, and only once. Nobody waits for it: a connector takes a lease, says when it has work
-(`want`) and when it has none (`rest`), and is called when there is a session. One thread owns
-everything: it starts the JVM, looks after it, starts another when that one or its master is gone,
-waiting ever longer between tries, ends it when nobody has wanted it for a time, and `close` ends it
-with the process.
+A session costs a JVM, some seconds and some hundred megabytes, so it exists only while a user needs
+it. Nothing waits for it: a connector takes a lease, requests the session when it has work (`want`),
+releases it when it has none (`rest`), and is called when there is a session. One thread owns
+everything. It starts the JVM, checks it, restarts it with a growing backoff when the JVM or its
+master is lost, and stops it when it was idle for some time. `close` ends it with the process.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0
-"""How often the running session is looked after."""
+"""How often the running session is checked."""
 
 START_TIMEOUT_S = 300.0
-"""The first start may have to fetch the Kafka connector."""
+"""Time limit of a start. The first one may have to download the Kafka connector."""
 
 REACH_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 5.0
@@ -66,7 +65,7 @@ RETRY_FIRST_S, RETRY_CAP_S = 2.0, 60.0
 
 
 class _Wanted(NamedTuple):
-    """What a session is to be like."""
+    """The required configuration of a session."""
 
     given: dict[str, str]
     kafka: bool
@@ -75,8 +74,8 @@ class _Wanted(NamedTuple):
 
 
 class SparkLease:
-    """One user's share of the session: while it is wanted, the session is there or comes. Safe to
-    use from any thread."""
+    """One user's lease of the session, for any thread. The session exists, or is being started,
+    while a lease wants it."""
 
     def __init__(
         self,
@@ -93,18 +92,20 @@ class SparkLease:
         self.background = background
 
     def want(self, *, start: bool = True) -> SparkSession | None:
-        """Request the session until `rest` or `release`. None: it does not exist yet; `on_ready` is
-        called when it does. `start` False: request it only if it exists."""
+        """Request the session until `rest` or `release`.
+
+        Returns None if it does not exist yet; `on_ready` is called once it does. With
+        `start=False`, it is requested only if it exists.
+        """
         return self._shared._want(self, start)
 
     def rest(self) -> None:
-        """End the request. The session ends when it has been idle for a time; `want` starts it
-        again."""
+        """End the request. The session stops after some idle time; `want` starts it again."""
         self._shared._rest(self)
 
     @property
     def session(self) -> SparkSession | None:
-        """The session; None while there is none."""
+        """Return the session; None if there is none."""
         return self._shared.session
 
     @property
@@ -112,11 +113,11 @@ class SparkLease:
         return self._shared.state
 
     def look(self) -> None:
-        """Called after a failure: check now whether the session still exists."""
+        """Check now whether the session still exists. Call it after a failure."""
         self._shared._loop.wake()
 
     def release(self) -> None:
-        """End the lease for good; implies `rest`."""
+        """End the lease; implies `rest`."""
         self._shared._release(self)
 
     def _ready(self) -> None:
@@ -127,7 +128,8 @@ class SparkLease:
 
 
 class SharedSession:
-    """See the module. `acquire`, `session`, `state` and `close` are for any thread."""
+    """Starts, shares and stops the session. `acquire`, `session`, `state` and `close` are for any
+    thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -140,14 +142,14 @@ class SharedSession:
         self._state = SparkState(SparkPhase.UNUSED)
         self._closed = False
         self.ended_by: Exception | None = None
-        """A permanent error as a `ConfigError`: no session can be started."""
+        """Return the permanent error that prevents a session, as a `ConfigError`."""
         self._starts = 0
         self._idle_s = self._last_wanted = 0.0
         self._loop = self._new_loop()
 
     @property
     def session(self) -> SparkSession | None:
-        """The session; None while there is none."""
+        """Return the session; None if there is none."""
         return self._session
 
     @property
@@ -165,7 +167,7 @@ class SharedSession:
         wanted: bool = True,
         background: bool = False,
     ) -> SparkLease:
-        """Use the session from now on; returns at once. It starts if it is `wanted`, else with the
+        """Take a lease and return at once. The session starts now if `wanted`, otherwise with the
         lease's first `want`.
 
         `props`: properties whose `spark.*` configure it. While others have a lease theirs count,
@@ -181,9 +183,9 @@ class SharedSession:
         check_spark_properties(given)
         with self._lock:
             if self._closed:
-                raise SparkUnavailable("Spark is closed: the process is ending")
+                raise SparkUnavailable("Spark is closed because the process is ending")
             before = self._wanted
-            # Where nobody uses it any more, the next one's properties count.
+            # Without other leases, the properties of the next user apply.
             counting = before.given if before is not None and self._leases else given
             idle_s = idle_timeout_s(props)
             self._idle_s = max(idle_s, self._idle_s) if self._leases else idle_s
@@ -202,7 +204,7 @@ class SharedSession:
             ignored = sorted(key for key in given if given[key] != counting.get(key))
         if ignored:
             log.warning(
-                "%s: the Spark session of this process was configured before; no effect here: %s",
+                "%s: another connector of this process configured the Spark session; ignored: %s",
                 who,
                 ", ".join(ignored),
             )
@@ -218,7 +220,7 @@ class SharedSession:
         return lease
 
     def read(self) -> dict[str, MetricValue]:
-        """Figures for the metrics page."""
+        """Return values for the metrics page."""
         return {
             "status": str(self._state),
             "ready": float(self._session is not None),
@@ -226,14 +228,14 @@ class SharedSession:
         }
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> None:
-        """End the session and its JVM; waits for each step at most `timeout` seconds. Nothing can
-        be acquired afterwards."""
+        """End the session and its JVM. Each step takes at most `timeout` seconds. Later calls of
+        `acquire` fail."""
         with self._lock:
             self._closed = True
         self._loop.request_stop()
         jvm = self._jvm
         if jvm is not None and self._session is None:
-            jvm.close(timeout)  # ends a start that is under way
+            jvm.close(timeout)  # Cancels a running start.
         self._loop.stop(timeout)
         self._shut(SparkState(SparkPhase.STOPPED), timeout)
 
@@ -269,7 +271,7 @@ class SharedSession:
             on_end=self._ended,
         )
 
-    # The owner's thread.
+    # Methods of the owner's thread.
 
     def _step(self) -> None:
         if self._session is not None:
@@ -282,7 +284,8 @@ class SharedSession:
             return [lease for lease in self._leases if lease._wanting]
 
     def _take_if_idle(self) -> bool:
-        """Whether nobody has wanted the session for long enough; nobody gets it from then on."""
+        """Take the session from its users if it has been idle for long enough. Returns whether it
+        did."""
         with self._lock:
             unused = SYSTEM_CLOCK.monotonic() - self._last_wanted
             wanted = any(lease._wanting for lease in self._leases)
@@ -293,12 +296,12 @@ class SharedSession:
         return True
 
     def _look(self) -> None:
-        """Is the session still needed and there, and has it what its users need?"""
+        """Check whether the session is still needed, alive and configured as its users need."""
         if self._take_if_idle():
             self._shut(SparkState(SparkPhase.IDLE, self._state.master), CLOSE_TIMEOUT_S)
             return
         if self._wanted != self._running:
-            log.info("restarting Spark, because its users need other properties now")
+            log.info("restarting Spark, because its users need other properties")
             self._shut(SparkState(SparkPhase.STARTING, self._state.master), CLOSE_TIMEOUT_S)
             return
         jvm, context = self._jvm, self._context
@@ -306,7 +309,7 @@ class SharedSession:
         assert context is not None
         if jvm.alive and not _is_stopped(context):
             return
-        reason = f"lost: {jvm.last_words()}" if not jvm.alive else "lost its master"
+        reason = f"lost: {jvm.last_words()}" if not jvm.alive else "lost: its master is gone"
         self._shut(SparkState(SparkPhase.FAILED, self._state.master, reason), CLOSE_TIMEOUT_S)
         raise SparkUnavailable(f"The Spark session was {reason}")
 
@@ -324,7 +327,8 @@ class SharedSession:
         except (SparkUnavailable, ConfigError) as error:
             if self._wanted != wanted and not self._closed:
                 self._shut(self._state, CLOSE_TIMEOUT_S)
-                self._loop.wake()  # given up, to be started with what is needed now
+                # The next round starts a session with the current properties.
+                self._loop.wake()
                 return
             self._fail(master, str(error))
             raise
@@ -349,7 +353,7 @@ class SharedSession:
         jvm = self._jvm = SparkJvm(props, low_priority=low_priority)
         jvm.start(Deadline(START_TIMEOUT_S))
         hush_accumulators()
-        # Its configuration is what the JVM was started with.
+        # The JVM was started with its configuration.
         context = self._context = SparkContext(gateway=jvm.gateway)
         ship(context, jvm.directory, cache_directory())
         self._session = SparkSession(context)
@@ -359,9 +363,9 @@ class SharedSession:
 
     def _ended(self, error: Exception) -> None:
         self.ended_by = error
-        log.error("Spark cannot be used: %s", error)
+        log.error("Spark cannot start: %s", error)
 
-    # The owner's thread, or the one that closes, after the owner's has ended.
+    # Run by the owner's thread, or by the closing thread after the owner's has ended.
 
     def _shut(self, state: SparkState, timeout: float) -> None:
         context, self._context, self._session = self._context, None, None
@@ -381,8 +385,9 @@ class SharedSession:
 
 
 def _reach(master: str) -> str | None:
-    """Whether a standalone master is there: Spark itself would try for a minute, and then say
-    little. Returns this machine's address as the master sees it: executors reach us there."""
+    """Raise if no standalone master can be reached, because Spark itself would try for a minute and
+    report little. Returns this machine's address as the master sees it, for executors to connect
+    to."""
     masters = standalone_masters(master)
     reasons = []
     for host, port in masters:
@@ -392,7 +397,7 @@ def _reach(master: str) -> str | None:
         except OSError as error:
             reasons.append(f"{host}:{port}: {error.strerror or error}")
     if masters:
-        raise SparkUnavailable(f"The Spark master {master} cannot be reached: {', '.join(reasons)}")
+        raise SparkUnavailable(f"Cannot reach the Spark master {master}: {', '.join(reasons)}")
     return None
 
 
@@ -407,11 +412,12 @@ def _stop(context: SparkContext) -> None:
     try:
         context.stop()
     except (Py4JError, OSError) as error:
-        log.debug("Spark did not stop by itself: %s", first_line(error))
+        log.debug("Cannot stop Spark properly, ending its JVM: %s", first_line(error))
 
 
 def _forget(context: SparkContext) -> None:
-    """PySpark keeps the running context and session in class variables, also of a JVM that died."""
+    """Clear the class variables in which PySpark keeps the context and session, even of a dead
+    JVM."""
     with SparkContext._lock:
         if SparkContext._active_spark_context is context:
             SparkContext._active_spark_context = None
@@ -425,8 +431,8 @@ _shared: SharedSession | None = None
 
 
 def shared_session() -> SharedSession:
-    """This process's session. Made here, started by its first user, closed when the process
-    ends."""
+    """Return this process's session. It is created here, started by its first user, and closed with
+    the process."""
     global _shared
     with _shared_lock:
         if _shared is None:

@@ -24,20 +24,20 @@ SESSION_READY = threading.Event()
 
 
 class SparkPhase(Enum):
-    """Where the session is."""
+    """The states of the session."""
 
     UNUSED = "unused"
     STARTING = "starting"
     READY = "ready"
     IDLE = "idle"
-    """Ended, as nobody wanted it."""
+    """Stopped because it was idle."""
     FAILED = "failed"
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class SparkState:
-    """For people: where the session is, on which master, and why it is not there."""
+    """The state for users: phase, master, and why there is no session."""
 
     phase: SparkPhase
     master: str = ""

@@ -1,8 +1,8 @@
-"""Brings our code and its Python packages to a session's executors.
+"""Sends our code and its dependencies to a session's executors.
 
-With a local master there is nothing to bring: executors are this process's own. Elsewhere our code
-goes with every session, so that it is the driver's everywhere. The packages it needs go with it,
-too, unless the properties say which Python executors have (`spark.pyspark.python`).
+With a local master nothing is sent, because the executor is this process. Otherwise every session
+sends our code, so that it has the driver's version. Dependencies are sent too, unless the
+properties name the executors' Python (`spark.pyspark.python`).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["ship"]
 
 
 def ship(context: SparkContext, directory: Path, cache: Path) -> None:
-    """Make this context's executors run what this program gives them. `directory`: where files may
-    be that are needed as long as the context; `cache`: where those may be that others need, too.
-    Raises OSError, and ConfigError where something is not installed."""
+    """Send this program's code to the context's executors. `directory`: for files that are needed
+    as long as the context. `cache`: for files that other sessions reuse. Raises OSError, and
+    ConfigError if a distribution is not installed."""
     told = context.getConf().get(EXECUTOR_PYTHON) or os.environ.get("PYSPARK_PYTHON")
     if is_local(context.master or ""):
         context.pythonExec = told or sys.executable
         return
     code = pack_code(directory)
     context.addFile(str(code))
-    # Not by addPyFile, which also puts it on this process's own path.
+    # addPyFile would also add it to this process's import path.
     context._python_includes.append(code.name)  # type: ignore[union-attr]
     if told:
         context.pythonExec = told

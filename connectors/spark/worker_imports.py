@@ -1,9 +1,9 @@
-"""Keeps a Python process of Spark's from reading the same zip files again before every task.
+"""Keeps Spark's Python processes from reading the same zip files again before every task.
 
-Before each task PySpark has Python forget which modules there are (`importlib.invalidate_caches`).
-Python 3.11 then reads the directory of a zip file again, once for every package in it that
-something was imported from: a quarter of a second of CPU for each task, of pyspark.zip alone.
-Executors get this.
+Before each task PySpark invalidates the import caches (`importlib.invalidate_caches`). Python 3.11
+then reads the directory of a zip file again, once per package that was imported from it. For
+pyspark.zip alone, this takes a quarter of a second of CPU per task. Executors run this module to
+avoid it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 def leaving_zips_read(work: Callable[P, R]) -> Callable[P, R]:
-    """What a task does, so that the next one in this process need not read zip files again."""
+    """Wrap a task so that the next task in this process need not read zip files again."""
 
     @wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -34,8 +34,8 @@ def leaving_zips_read(work: Callable[P, R]) -> Callable[P, R]:
 
 
 def _drop_importers() -> None:
-    """What has no importer is not told to forget. With the next import Python makes new ones, from
-    the directories it has read, which are kept elsewhere."""
+    """Drop the cached importers, which would otherwise be invalidated. The next import creates new
+    ones from zip directories that are cached elsewhere."""
     for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter):
             sys.path_importer_cache.pop(path, None)

@@ -1,4 +1,5 @@
-"""Real Kafka brokers for demo, tests and benchmarks: fetched once, pinned, run on loopback."""
+"""Real Kafka brokers for the demo, tests and benchmarks: downloaded once, pinned, run on
+loopback."""
 
 from connect.java_home import find_java
 from deploy.brokers.artifacts import Progress, fetch_kafka

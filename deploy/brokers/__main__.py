@@ -1,8 +1,9 @@
-"""`python -m deploy.brokers [VERSION...]`: fetch what brokers need (jars, and a JRE if there is no
-Java), now. Without versions, of the one that the demo and most tests run, with an archive of its
-classes, from which its JVMs start on half of the CPU.
+"""`python -m deploy.brokers [VERSION...]`: download everything that brokers need (jars, and a JRE
+if there is no Java).
 
-Prints nothing when all of it is there. Exit status 1, after one sentence, when a download fails.
+Without versions, downloads the one that the demo and most tests run, and builds an archive of its
+classes, which halves the CPU of a JVM's start. Prints nothing if everything is there already. Exit
+status 1, after one sentence, if a download fails.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MB = 1_000_000
 
 
 class _Line:
-    """Progress on one line of a terminal, or a line per tenth where there is no terminal."""
+    """Shows progress: on one line of a terminal, otherwise a line per 10 %."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -43,13 +44,16 @@ class _Line:
 def main(versions: Sequence[str]) -> int:
     known = (KAFKA_VERSION, *OLD_VERSIONS)
     if unknown := [version for version in versions if version not in known]:
-        print(f"No lock file for Kafka {unknown[0]}; there are {', '.join(known)}", file=sys.stderr)
+        print(
+            f"No lock file for Kafka {unknown[0]}; available versions: {', '.join(known)}",
+            file=sys.stderr,
+        )
         return 1
     try:
         for version in versions or (KAFKA_VERSION,):
             kafka = kafka_runtime(_Line(version).show, version)
             if version == KAFKA_VERSION and not kafka.class_archive.exists():
-                print("Archiving Kafka's classes for quicker starts", file=sys.stderr)
+                print("Archiving Kafka's classes for faster starts", file=sys.stderr)
                 make_class_archive(kafka)
     except DeployError as error:
         print(error, file=sys.stderr)

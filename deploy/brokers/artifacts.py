@@ -1,8 +1,8 @@
-"""Fetches the pinned Kafka jars into the user's cache, once.
+"""Downloads the pinned Kafka jars into the user's cache, once.
 
-Every jar is named in a lock file beside this module with its SHA-256 and size. A jar gets its final
-name only after both were checked, so whatever has its name in the cache is whole. A file lock keeps
-concurrent processes from downloading twice.
+A lock file beside this module lists every jar with its SHA-256 and size. A jar gets its final name
+only after both were checked, so every jar in the cache is complete. A file lock prevents concurrent
+processes from downloading the same jar twice.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Artifact:
 
     @property
     def url_path(self) -> str:
-        """Path below a Maven repository's base URL."""
+        """Return the path below a Maven repository's base URL."""
         return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.file_name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a download is. The totals are exact from the first call on."""
+    """Progress of a download. The totals are exact from the first call."""
 
     bytes_done: int
     bytes_total: int
@@ -87,14 +87,14 @@ def read_lock(text: str) -> tuple[Artifact, ...]:
             artifacts.append(Artifact(group, name, version, sha256, int(size)))
         except ValueError:
             raise DownloadFailed(
-                f"Line {number} of the lock file is not `group:artifact:version sha256 size`: "
-                f"{line!r}"
+                f"Invalid line {number} of the lock file, expected `group:artifact:version "
+                f"sha256 size`: {line!r}"
             ) from None
     return tuple(artifacts)
 
 
 def _repository() -> tuple[str, dict[str, str]]:
-    """Base URL without credentials, and the request headers that carry those."""
+    """Return the base URL without credentials, and request headers with the credentials."""
     url = os.environ.get(REPOSITORY_VARIABLE)
     if not url:
         from jgo.constants import MAVEN_CENTRAL_URL
@@ -109,14 +109,14 @@ def _repository() -> tuple[str, dict[str, str]]:
         parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     if parts.scheme not in ("https", "http", "file"):
         raise DownloadFailed(
-            f"{REPOSITORY_VARIABLE} must be a URL that starts with https://, not a URL of scheme "
+            f"{REPOSITORY_VARIABLE} must be a URL that starts with https://; its scheme is "
             f"{parts.scheme!r}"
         )
     return parts.geturl().rstrip("/"), headers
 
 
 class _Download:
-    """The missing jars of one lock file, on their way into one directory."""
+    """Downloads the missing jars of one lock file into one directory."""
 
     def __init__(
         self,
@@ -196,8 +196,8 @@ class _Download:
                         return
             if received != artifact.size or digest.hexdigest() != artifact.sha256:
                 raise _WrongBytes(
-                    f"got {received} bytes with SHA-256 {digest.hexdigest()}, pinned are "
-                    f"{artifact.size} bytes with {artifact.sha256}"
+                    f"got {received} bytes with SHA-256 {digest.hexdigest()}, but the lock file "
+                    f"has {artifact.size} bytes with {artifact.sha256}"
                 )
             partial.replace(self._directory / artifact.file_name)
         except BaseException:
@@ -208,13 +208,14 @@ class _Download:
 
 
 class _WrongBytes(Exception):
-    """What arrived is not what was pinned; possibly cut short, so worth another attempt."""
+    """The download does not match the lock file. It may have been truncated, so another attempt is
+    worthwhile."""
 
 
 @contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file against other processes; waits for them without end, as they may well
-    download for minutes, and the kernel frees the lock of a process that died."""
+    """Hold a lock file against other processes. Waits without a timeout, because they may download
+    for minutes and the kernel frees the lock of a dead process."""
     with path.open("wb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
@@ -237,10 +238,10 @@ def _ignore(_progress: Progress) -> None:
 def fetch_kafka(
     progress: Callable[[Progress], None] = _ignore, version: str = KAFKA_VERSION
 ) -> tuple[Path, ...]:
-    """The jars of one Kafka version; downloads those that the cache lacks. Of `KAFKA_VERSION` these
-    are the brokers, tools and Java peers, of the others the brokers.
+    """Return the jars of one Kafka version, and download missing ones.
 
-    `progress` and errors are as of `fetch_jars`.
+    For `KAFKA_VERSION` they include the brokers, tools and Java peers; for other versions only the
+    brokers. See `fetch_jars` for `progress` and errors.
     """
     artifacts = read_lock(lock_file(version).read_text())
     return fetch_jars(artifacts, f"kafka-{version}", progress)
@@ -251,10 +252,10 @@ def fetch_jars(
     folder: str,
     progress: Callable[[Progress], None] = _ignore,
 ) -> tuple[Path, ...]:
-    """These jars in a folder of the cache; downloads those that it lacks.
+    """Return the paths of these jars in a folder of the cache, and download missing ones.
 
-    `progress` is called from several threads, one at a time, and only when something is missing.
-    Raises `DownloadFailed`. Safe to call from several processes at once.
+    `progress` is called from several threads, one at a time, and only if something is missing.
+    Raises `DownloadFailed`. Several processes may call it at once.
     """
     directory = cache_directory() / folder
     try:

@@ -1,10 +1,11 @@
-"""An archive of Kafka's classes as the JVM has them in memory (class-data sharing). With it, a
-broker starts on half of the CPU and a Connect worker on three quarters. Every JVM on the class path
-of Kafka's jars maps the same file. It takes half a minute to make, once for a Java and a Kafka
-version, and everything runs without it too.
+"""Builds an archive of Kafka's classes as the JVM has them in memory (class-data sharing).
 
-How it is made: a broker and a Connect worker run until they serve and write down what classes
-they load; a third JVM loads those and dumps them.
+With it, a broker starts with half of the CPU and a Connect worker with three quarters. All JVMs
+with Kafka's jars as class path map the same file. Building takes half a minute per version of Java
+and Kafka. Everything works without the archive too.
+
+A broker and a Connect worker run until they serve, and list the classes that they load. A third JVM
+loads these classes and dumps them.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _DUMP_S = 300.0
 
 
 def make_class_archive(kafka: KafkaRuntime) -> None:
-    """Make the archive that `kafka` names, if there is none. Raises `ProcessFailed`. Safe to call
-    from several processes at once."""
+    """Build the archive that `kafka` names, if it is missing. Raises `ProcessFailed`. Several
+    processes may call it at once."""
     archive = kafka.class_archive
     archive.parent.mkdir(parents=True, exist_ok=True)
     with archive.with_suffix(".lock").open("wb") as lock:
@@ -46,7 +47,7 @@ def make_class_archive(kafka: KafkaRuntime) -> None:
 
 
 def _loaded_classes(kafka: KafkaRuntime, folder: Path) -> Path:
-    """The file of all classes that a broker and a worker load until they serve."""
+    """Return a file that lists all classes that a broker and a worker load until they serve."""
     broker, worker, both = (folder / f"{name}.classes" for name in ("broker", "worker", "both"))
     with KafkaCluster(kafka=kafka, logs=folder, jvm=_noting(broker)) as cluster:
         _run_worker(kafka, cluster.bootstrap_servers, _noting(worker), folder)
@@ -90,11 +91,11 @@ def _wait_until_ready(process: GuardedProcess, url: str, log: Path) -> None:
                 return
         except (URLError, OSError):
             _pause(process)
-    raise ProcessFailed(f"A Connect worker did not start; {log} says:\n{complaints(log)}")
+    raise ProcessFailed(f"A Connect worker did not start; its log {log} says:\n{complaints(log)}")
 
 
 def _pause(process: GuardedProcess) -> None:
-    """A moment, less if the process ends."""
+    """Sleep for a moment, less if the process ends."""
     try:
         process.wait(0.2)
     except DeadlineExceeded:
@@ -114,5 +115,5 @@ def _dump(kafka: KafkaRuntime, classes: Path, folder: Path) -> Path:
     with GuardedProcess(command, log) as process:
         status = process.wait(_DUMP_S)
     if status != 0 or not archive.exists():
-        raise ProcessFailed(f"Kafka's classes could not be archived; Java says:\n{complaints(log)}")
+        raise ProcessFailed(f"Cannot archive Kafka's classes; Java says:\n{complaints(log)}")
     return archive

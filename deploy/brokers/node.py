@@ -1,4 +1,4 @@
-"""One Kafka node: its files, its process, and what may be done to it."""
+"""One Kafka node: its files, its process, and the operations on it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from deploy.brokers.storage import format_storage
 __all__ = ["DATA", "KafkaNode"]
 
 DATA = "data"
-"""The folder of a node's directory that has its logs."""
+"""The folder of a node's directory that contains its logs."""
 
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 30.0
 
 
 class KafkaNode:
-    """A broker, a controller, or both. Made by `KafkaCluster`, which owns it.
+    """A broker, a controller, or both. Created and owned by `KafkaCluster`.
 
-    Its data and ports stay the same through `kill`, `stop` and `start`. Not thread-safe: one
-    thread at a time for each node, other nodes may be handled by other threads.
+    Its data and ports stay the same through `kill`, `stop` and `start`. Not thread-safe, but
+    different nodes may be used by different threads.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class KafkaNode:
         before_launch: Callable[[], None] | None = None,
         place: Place | None = None,
     ) -> None:
-        """`ports`: by listener name. `directory`: its data, deleted with the process that owns it
-        where `temporary`. `log`: the file for its output, of all its runs one after another.
-        `formatted`: whether its storage must be formatted, as KRaft's must.
-        `before_launch`: called before its process is started, each time."""
+        """`ports`: by listener name. `directory`: its data; if `temporary`, it is deleted with the
+        process that owns it. `log`: the file for the output of all its runs. `formatted`: whether
+        its storage must be formatted, as in KRaft. `before_launch`: called before each start of its
+        process."""
         self.node_id = node_id
         self.ports = dict(ports)
         self.directory = directory
@@ -61,27 +61,27 @@ class KafkaNode:
         self._before_launch = before_launch
         self._place = place or Place()
         self._process: GuardedProcess | None = None
-        self._log_start = 0  # where the current run begins in the log, in bytes
+        self._log_start = 0  # Byte offset in the log at which the current run starts.
         self._config = directory / "server.properties"
         directory.mkdir(parents=True, exist_ok=True)
         self._config.write_text(render(properties), encoding="ascii")
 
     def bootstrap_server(self, listener: str = INTERNAL) -> str:
-        """`host:port` of this node alone."""
+        """Return `host:port` of this node only."""
         return f"{self._place.host}:{self.ports[listener]}"
 
     @property
     def pid(self) -> int | None:
-        """Process id of its JVM; None when it is not running."""
+        """Return the process ID of its JVM; None if it is not running."""
         return self._process.pid if self._process is not None and self.running() else None
 
     def running(self) -> bool:
-        """Whether its process exists; true also while it is paused."""
+        """Whether its process exists, even if it is paused."""
         return self._process is not None and self._process.running()
 
     def format(self, cluster_id: str, arguments: Sequence[str] = ()) -> None:
-        """Format its storage; no effect on a formatted one, nor on a broker of ZooKeeper, which
-        needs none. `arguments` go to StorageTool."""
+        """Format its storage with StorageTool and these arguments. No effect if it is formatted, or
+        if the broker uses ZooKeeper."""
         if not self._formatted:
             return
         data = self.directory / DATA
@@ -108,14 +108,14 @@ class KafkaNode:
         )
 
     def start(self, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Start it, and wait until it answers requests and is part of its cluster."""
+        """Start it, and wait until it serves requests as part of its cluster."""
         self.launch()
         self.wait_until_ready(timeout_s)
 
     def wait_until_ready(self, timeout_s: float = _START_TIMEOUT_S, brokers: int = 1) -> None:
-        """Wait until it answers with metadata that names itself and at least `brokers` brokers.
+        """Wait until its metadata response contains itself and at least `brokers` brokers.
 
-        Raises `ProcessFailed`, with what its log complains about, if it ends or the time passes.
+        Raises `ProcessFailed` with errors from its log if it ends or the time is over.
         """
         try:
             wait_until_serving(
@@ -127,26 +127,26 @@ class KafkaNode:
             ) from error
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-        """SIGTERM, so leaders move away and the log is flushed; SIGKILL after `timeout_s`."""
+        """Send SIGTERM, so that it moves leaders and flushes its log; SIGKILL after `timeout_s`."""
         if self._process is not None:
             self._process.stop(timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL, and wait until it has ended."""
         if self._process is not None:
             self._process.kill()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """Send SIGSTOP. Its connections stay open but nothing responds."""
         if self._process is not None:
             self._process.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         if self._process is not None:
             self._process.signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Kill it if it runs. May be called again."""
+        """Kill it if it runs. May be called repeatedly."""
         if self._process is not None:
             self._process.close()

@@ -1,9 +1,10 @@
-"""`python -m deploy.brokers.pin VERSION`: write the lock file of an old Kafka version's brokers.
+"""`python -m deploy.brokers.pin VERSION`: write the lock file for the brokers of an old Kafka
+version.
 
-Resolves the broker, what it depends on, and a logger, from Maven Central with jgo; fetches every
-jar once into a temporary directory, and writes `kafka-<VERSION>.lock` beside this module with the
-hashes of what came. Look at the difference before committing it. The lock of 4.3.1, which has
-Connect and the tools as well, is not made by this.
+Resolves the broker, its dependencies and a logger from Maven Central with jgo, downloads every jar
+into a temporary directory, and writes `kafka-<VERSION>.lock` with their hashes beside this module.
+Review the diff before committing it. The lock file of 4.3.1, which includes Connect and the tools,
+is maintained separately.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from deploy.brokers.versions import lock_file
 __all__ = ["main"]
 
 _SCALA = "2.13"
-# Kafka's own releases pair these; the jars of the broker ask for no logger, but need Log4j 1.
+# Kafka's own releases use these versions. The broker's jars need Log4j 1 but do not depend on it.
 _LOGGING = (
     ("org.slf4j", "slf4j-reload4j", "1.7.36"),
     ("ch.qos.reload4j", "reload4j", "1.2.25"),
@@ -28,7 +29,7 @@ _LOGGING = (
 
 
 def _resolved(version: str, repository: Path) -> list[Dependency]:
-    """The jars of a broker, sorted by coordinates."""
+    """Return the jars of a broker, sorted by coordinates."""
     context = MavenContext(repo_cache=repository)
     roots = [
         Dependency(context.project(group, name).at_version(wanted).artifact())

@@ -11,8 +11,8 @@ __all__ = ["Place"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`host`: the address that a node binds and tells clients. `prefix`: the words that run a
-    command there, such as `ip netns exec NAME`."""
+    """`host`: the address that a node binds and advertises. `prefix`: the words before a command to
+    run it there, such as `ip netns exec NAME`."""
 
     host: str = LOOPBACK
     prefix: tuple[str, ...] = ()

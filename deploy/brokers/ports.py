@@ -1,13 +1,13 @@
-"""Loopback ports that stay ours, also while nothing listens on them.
+"""Leases loopback ports that stay reserved even while nothing listens on them.
 
-A broker that is killed and started again must find its port free. Two things protect it:
+A broker that is killed and restarted must find its port free. Two measures protect it:
 
-* Ports come from below the kernel's range for outgoing connections, so that no client (which tries
-  again and again to reach the very port) is given it as its own.
-* A lease holds a lock file per port, so other clusters of the same user keep off.
+* Ports are below the kernel's range for outgoing connections. Otherwise a client that keeps
+  retrying to connect to the port could get it as its own local port.
+* A lease holds a lock file per port, so that other clusters of the same user do not use it.
 
-A program that knows nothing of this may still take a port before the broker binds it; then the
-first start of a cluster is tried again with other ports.
+Another program may still bind a port before the broker does. The first start of a cluster is then
+retried with other ports.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ __all__ = ["LOOPBACK", "PortLease"]
 
 LOOPBACK = "127.0.0.1"
 _LOWEST = 12_000
-_DEFAULT_OUTGOING_LOW = 32_768  # Linux's default; elsewhere (macOS) the range starts at 49152
+_DEFAULT_OUTGOING_LOW = (
+    32_768  # Linux's default. On other systems (macOS) the range starts at 49152.
+)
 _ATTEMPTS = 500
 
 
 def _outgoing_low() -> int:
-    """First port of the kernel's range for outgoing connections."""
+    """Return the first port of the kernel's range for outgoing connections."""
     try:
         text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
     except OSError:
         return _DEFAULT_OUTGOING_LOW
     low = int(text.split()[0])
-    # A machine that hands out nearly every port leaves nothing below: better a risk than none.
+    # If nearly every port is in the range, no port below it is free, so accept the risk.
     return low if low > _LOWEST + 2 * _ATTEMPTS else _DEFAULT_OUTGOING_LOW
 
 
@@ -53,7 +55,7 @@ class PortLease:
     """One port, held from construction to `close`. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
-        """Lease a free port; lock files live in `directory`, shared by all clusters of a user."""
+        """Lease a free port. `directory`: its lock files, shared by all clusters of a user."""
         directory.mkdir(parents=True, exist_ok=True)
         high = _outgoing_low()
         for _ in range(_ATTEMPTS):
@@ -74,8 +76,8 @@ class PortLease:
         )
 
     def close(self) -> None:
-        """Give the port back. May be called again. The empty lock file stays: removing it could
-        pull it from under somebody who has just opened it."""
+        """Release the port. May be called repeatedly. The empty lock file is kept, because another
+        process may have opened it just now."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

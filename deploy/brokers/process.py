@@ -1,7 +1,7 @@
 """Child processes that cannot outlive their owner.
 
-`GuardedProcess` starts a command under `guard.py`. Every signal goes through the guard, which is
-the command's parent and so never hits a process id that was given to somebody else meanwhile.
+`GuardedProcess` starts a command under `guard.py`. Every signal goes through the guard. The guard
+is the command's parent, so it never signals a process ID that was reused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deploy.brokers.errors import ProcessFailed
 __all__ = ["GuardedProcess", "complaints"]
 
 _GUARD = Path(__file__).with_name("guard.py")
-# The guard forks and answers at once; this only bounds a machine that is badly overloaded.
+# The guard forks and responds at once. This only limits the wait on an overloaded machine.
 _START_TIMEOUT_S = 30.0
 _KILL_TIMEOUT_S = 30.0
 # A node that fails to start has written far less.
@@ -34,8 +34,8 @@ _COMPLAINT = re.compile(r"\b(?:ERROR|FATAL|error:)|Exception\b")
 
 
 def complaints(log: Path, start: int = 0, lines: int = 8) -> str:
-    """What a log says about a failure from byte `start` on: its first lines about errors and
-    exceptions, or its last lines where there are none. At most `lines`."""
+    """Return the part of a log that explains a failure: the first lines from byte `start` on with
+    errors and exceptions, or the last lines if there are none. At most `lines` lines."""
     with log.open("rb") as stream:
         stream.seek(start)
         written = stream.read(_LOG_BYTES).decode(errors="replace").splitlines()
@@ -46,9 +46,9 @@ def complaints(log: Path, start: int = 0, lines: int = 8) -> str:
 class GuardedProcess:
     """A running command with its output in a file. Thread-safe.
 
-    It is killed, with its whole process group, when this object is closed or when this Python
-    process ends in any way, SIGKILL included. It has a session of its own, so a Ctrl-C in the
-    terminal does not reach it.
+    The command and its whole process group are killed when this object is closed or this Python
+    process ends for any reason, including SIGKILL. The command has its own session, so Ctrl-C in
+    the terminal does not reach it.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class GuardedProcess:
         directory: Path | None = None,
         remove_if_orphaned: Path | None = None,
     ) -> None:
-        """Start `command`, appending stdout and stderr to `log`. `remove_if_orphaned`: a directory
-        that the guard deletes, with its parent if that is empty then, should this Python process
-        die without closing the command."""
+        """Start `command`, and append stdout and stderr to `log`. `remove_if_orphaned`: a directory
+        that the guard deletes, with its parent if that is then empty, if this Python process dies
+        without closing the command."""
         self.command = tuple(command)
         self.log = log
         options = ["--remove", str(remove_if_orphaned)] if remove_if_orphaned else []
@@ -91,11 +91,12 @@ class GuardedProcess:
         readable, _, _ = select.select([stdout], [], [], _START_TIMEOUT_S)
         line = os.read(stdout.fileno(), 64) if readable else b""
         if not line.endswith(b"\n"):
-            raise ProcessFailed(f"{self.command[0]} could not be started; see {self.log}")
+            raise ProcessFailed(f"Cannot start {self.command[0]}; see {self.log}")
         return int(line)
 
     def signal(self, number: int, *, group: bool = False) -> None:
-        """Send a signal to the command, or to its whole process group. No error if it has ended."""
+        """Send a signal to the command, or to its whole process group. No effect if it has
+        ended."""
         with self._lock:
             stdin = self._guard.stdin
             if stdin is None or stdin.closed or self._guard.poll() is not None:
@@ -106,14 +107,15 @@ class GuardedProcess:
                 return
 
     def poll(self) -> int | None:
-        """The exit status, 128 + N after signal N; None while it runs."""
+        """Return the exit status, 128 + N after signal N; None while it runs."""
         return self._guard.poll()
 
     def running(self) -> bool:
         return self.poll() is None
 
     def wait(self, timeout_s: float) -> int:
-        """The exit status once the command has ended; `DeadlineExceeded` when it goes on."""
+        """Return the exit status once the command has ended. Raises `DeadlineExceeded` if it has
+        not."""
         try:
             return self._guard.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -123,7 +125,8 @@ class GuardedProcess:
             ) from None
 
     def stop(self, timeout_s: float = 30.0) -> int:
-        """SIGTERM, then SIGKILL if it has not ended after `timeout_s`. Returns the exit status."""
+        """Send SIGTERM, and SIGKILL if it has not ended after `timeout_s`. Returns the exit
+        status."""
         self.signal(signal.SIGTERM)
         try:
             return self.wait(timeout_s)
@@ -131,12 +134,12 @@ class GuardedProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """SIGKILL to the whole process group. Returns the exit status."""
+        """Send SIGKILL to the whole process group. Returns the exit status."""
         self.signal(signal.SIGKILL, group=True)
         return self.wait(_KILL_TIMEOUT_S)
 
     def close(self) -> None:
-        """Kill what still runs and free everything. May be called again."""
+        """Kill the command if it runs, and free all resources. May be called repeatedly."""
         deadline = Deadline(_KILL_TIMEOUT_S)
         with self._lock:
             for stream in (self._guard.stdin, self._guard.stdout):

@@ -1,4 +1,4 @@
-"""The `server.properties` of a node: small, quick to start, everything else as Kafka ships it."""
+"""The `server.properties` of a node: small and fast to start, otherwise Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ __all__ = [
 ]
 
 INTERNAL = "PLAINTEXT"
-"""Listener for clients without security, and between brokers. Every node has it."""
+"""Listener for clients without security and for connections between brokers. Every node has it."""
 CONTROLLER = "CONTROLLER"
 _REPLICATION_FACTOR = 3
-# Offsets and transactions are hashed over these: enough to spread, few enough to load at once.
+# Offsets and transactions are hashed over these partitions: enough to spread the load, few enough
+# to load at once.
 _INTERNAL_PARTITIONS = 5
-# A dead broker's partitions move when its session ends (Kafka ships 9 s). Six missed heartbeats
-# are still enough for two busy cores.
+# A dead broker's partitions move when its session ends (Kafka's default is 9 s). It still takes six
+# missed heartbeats, which is enough for two busy cores.
 _HEARTBEAT_MS = 1_000
 _SESSION_MS = 6_000
-# Kafka ships 128 MiB, a quarter of the small heap these nodes get.
+# Kafka's default is 128 MiB, a quarter of these nodes' small heap.
 _CLEANER_BUFFER_BYTES = 16 * 1024 * 1024
 
 
 def controller_ids(nodes: int) -> range:
-    """The nodes that are also controllers: all, or all but the last where the number is even, as a
-    quorum of 2 or 4 would survive no more failures than one of 1 or 3."""
+    """Return the nodes that are also controllers: all of an odd number, otherwise all but the last,
+    because an even quorum survives no more failures than the next smaller odd one."""
     return range(1, nodes + 1 if nodes % 2 else nodes)
 
 
@@ -46,13 +47,12 @@ def server_properties(
     hosts: Mapping[int, str] | None = None,
     controllers_alone: Sequence[int] = (),
 ) -> dict[str, str]:
-    """Properties of one node.
+    """Return the properties of one node.
 
-    `listeners`: security protocol by listener name, for all but the controllers' own listener.
-    `ports`: by node and listener name. `advertised`: by listener name, where clients are told
-    another port than the one it is bound to. `hosts`: by node, where that is not loopback.
-    `controllers_alone`: nodes that are controllers and no brokers; all others are only brokers
-    then. `extra` wins over everything.
+    `listeners`: security protocol by listener name, without the controllers' own listener. `ports`:
+    by node and listener name. `advertised`: by listener name, the advertised port if it differs
+    from the bound one. `hosts`: by node, if not on loopback. `controllers_alone`: nodes that are
+    only controllers; all others are then only brokers. `extra` overrides everything.
     """
     brokers = len(ports) - len(controllers_alone)
     controllers = controllers_alone or controller_ids(brokers)
@@ -101,8 +101,8 @@ def zookeeper_broker_properties(
     extra: Mapping[str, str],
     advertised: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
-    """Properties of one broker of a version before KRaft, on loopback. `zookeeper`: `host:port`;
-    the rest as in `server_properties`."""
+    """Return the properties of one broker of a version before KRaft, on loopback. `zookeeper`:
+    `host:port`. Other arguments are as in `server_properties`."""
     own = ports[node_id]
     told = {**own, **(advertised or {})}
     return {
@@ -125,7 +125,7 @@ def _in_sync(nodes: int) -> str:
 
 
 def _common(nodes: int, directory: Path) -> dict[str, str]:
-    """Properties that every version knows."""
+    """Return properties that every version knows."""
     replication = str(min(nodes, _REPLICATION_FACTOR))
     return {
         "log.dirs": str(directory),
@@ -141,13 +141,13 @@ def _common(nodes: int, directory: Path) -> dict[str, str]:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """The text of a Java properties file, in ASCII. Values may hold anything, PEM included."""
+    """Format a Java properties file in ASCII. Values may contain any text, including PEM."""
     return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
 
 
 def _escaped(value: str) -> str:
     text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    # A blank at the start would be taken for a part of the separator.
+    # A blank at the start would be parsed as part of the separator.
     if text.startswith((" ", "\t", "\f")):
         text = "\\" + text
     units = text.encode("utf-16-be")

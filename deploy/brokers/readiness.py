@@ -1,4 +1,5 @@
-"""When a node counts as started: it answers a Metadata request with what was asked for."""
+"""Waits until a node has started: it must respond to a Metadata request with the expected
+brokers."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ __all__ = ["wait_until_serving"]
 
 _POLL_S = 0.05
 _REQUEST_TIMEOUT_S = 2.0
-# A client that cannot connect logs every attempt; here that is expected, not news.
+# The client would log every failed attempt to connect, which is expected here.
 _SILENT = logging.Logger("deploy.brokers.readiness", level=logging.CRITICAL + 1)
 
 
 def wait_until_serving(
     server: str, node_id: int, brokers: int, timeout_s: float, running: Callable[[], bool]
 ) -> None:
-    """Wait until the broker at `server` names itself and at least `brokers` brokers.
+    """Wait until the broker at `server` reports itself and at least `brokers` brokers.
 
-    Raises `DeadlineExceeded`, or `ProcessFailed` as soon as `running` says no.
+    Raises `DeadlineExceeded`, or `ProcessFailed` as soon as `running` returns False.
     """
     deadline = Deadline(timeout_s)
     pause = threading.Event()
@@ -40,14 +41,14 @@ def wait_until_serving(
     )
     while True:
         if not running():
-            raise ProcessFailed(f"Kafka node {node_id} ended instead of serving {server}")
+            raise ProcessFailed(f"Kafka node {node_id} ended before it served {server}")
         deadline.check(f"Start of Kafka node {node_id} at {server}")
         try:
             known = client.list_topics(timeout=min(_REQUEST_TIMEOUT_S, deadline.remaining()))
         except KafkaException:
             pause.wait(_POLL_S)
             continue
-        # The node itself answers: a bootstrap address names no other.
+        # The bootstrap address is the node's own, so this node responds.
         if node_id in known.brokers and len(known.brokers) >= brokers:
             return
         pause.wait(_POLL_S)

@@ -1,4 +1,4 @@
-"""Java command lines on Kafka's class path: brokers, tools and Java peers alike."""
+"""Java command lines with Kafka's class path, for brokers, tools and Java peers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LOG4J = Path(__file__).with_name("log4j.properties")
 
 @dataclass(frozen=True, slots=True)
 class JvmOptions:
-    """How a JVM is run.
+    """Options of a JVM.
 
-    `heap`: maximal heap, as in -Xmx. `quick`: starts on 40 % less CPU but stays slower for good
-    (only the first of the two compilers), so it is for demo and tests, not for benchmarks.
-    `flags`: further JVM flags; they win.
+    `heap`: maximum heap, as in -Xmx. `quick`: use only the first-tier compiler, which starts with
+    40 % less CPU but stays slower; for demo and tests, not for benchmarks. `flags`: additional JVM
+    flags, which take precedence.
     """
 
     heap: str = "512m"
@@ -36,7 +36,7 @@ class JvmOptions:
 
 
 QUICK = JvmOptions()
-"""For demo and tests."""
+"""Options for the demo and tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class KafkaRuntime:
 
     @property
     def class_archive(self) -> Path:
-        """Where `make_class_archive` puts the archive of these jars' classes for this Java. Java
-        itself refuses one that another Java made, or that is of other jars."""
+        """Return the path at which `make_class_archive` stores the class archive for this Java and
+        these jars. Java rejects an archive of another Java or of other jars."""
         told = "\n".join([str(self.java.resolve()), self.class_path])
         name = f"kafka-{self.version}-{hashlib.sha256(told.encode()).hexdigest()[:16]}.jsa"
         return cache_directory() / "class-archives" / name
@@ -62,8 +62,8 @@ class KafkaRuntime:
     def command(
         self, main_class: str, arguments: Sequence[str], jvm: JvmOptions = QUICK
     ) -> list[str]:
-        """The command line that runs `main_class`, logging to stdout. Where there is an archive of
-        classes, a quick JVM begins with it."""
+        """Return the command line that runs `main_class` with logs on stdout. A quick JVM uses the
+        class archive if there is one."""
         archive = self.class_archive
         archived = [f"-XX:SharedArchiveFile={archive}"] if jvm.quick and archive.exists() else []
         return [

@@ -1,5 +1,7 @@
-"""Formats the storage of KRaft nodes. What Kafka's own tool wrote for one node is kept in the cache
-and copied for the next, with ids of its own: to run the tool takes a JVM and a second.
+"""Formats the storage of KRaft nodes.
+
+Kafka's tool needs a JVM and a second. The cache keeps the output for one node, and the next node
+gets a copy with its own IDs.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ __all__ = ["format_storage", "random_id"]
 _TIMEOUT_S = 60.0
 _TOOL = "kafka.tools.StorageTool"
 _IDS = "meta.properties"
-# The features that the cluster begins with. The same for all nodes of a version.
+# The initial feature levels of the cluster, the same for all nodes of a version.
 _FEATURES = "bootstrap.checkpoint"
 
 
 def random_id() -> str:
-    """An id in Kafka's form. Like Kafka's own, it never starts with a dash, which a command line
-    would take for an option."""
+    """Return an ID in Kafka's form. Like Kafka's own IDs it never starts with a dash, which a
+    command line would parse as an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -44,10 +46,10 @@ def format_storage(
     log: Path,
     arguments: Sequence[str] = (),
 ) -> None:
-    """Format `data`, the one log directory of the node that `config` describes. No effect on a
-    formatted one. `arguments` go to StorageTool, whose output is appended to `log`.
+    """Format `data`, the only log directory of the node that `config` describes. No effect if it is
+    formatted. `arguments` are passed to StorageTool, whose output is appended to `log`.
 
-    Raises `ProcessFailed`. Safe to call from several processes at once.
+    Raises `ProcessFailed`. Several processes may call it at once.
     """
     if (data / _IDS).exists():
         return
@@ -85,13 +87,14 @@ def _run_tool(kafka: KafkaRuntime, arguments: Sequence[str], node_id: int, log: 
             status = None
     if status != 0:
         raise ProcessFailed(
-            f"The storage of Kafka node {node_id} could not be formatted; "
-            f"{log} says:\n{complaints(log, start)}"
+            f"Cannot format the storage of Kafka node {node_id}; {log} "
+            f"says:\n{complaints(log, start)}"
         )
 
 
 def _keep(file: Path, template: Path) -> None:
-    """Others may look for the template meanwhile: it gets its name when it is whole."""
+    """Write the template under a temporary name first, so that other processes never see a partial
+    one."""
     template.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=template.parent, delete=False) as copy:
         copy.write(file.read_bytes())

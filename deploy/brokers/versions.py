@@ -11,28 +11,28 @@ from pathlib import Path
 __all__ = ["KAFKA_VERSION", "OLD_VERSIONS", "has_kraft", "lock_file", "major_minor", "uses_log4j2"]
 
 KAFKA_VERSION = "4.3.1"
-"""The version of the demo, the tests and the benchmarks, with its Java tools and Connect."""
+"""The version that the demo, tests and benchmarks use, including its Java tools and Connect."""
 
 OLD_VERSIONS = ("2.4.1", "2.8.2", "3.9.1")
-"""Versions that mirrors are tried with besides. Their locks name the broker's jars only."""
+"""Other versions that mirrors are tested with. Their lock files contain only the broker's jars."""
 
 
 def major_minor(version: str) -> tuple[int, int]:
-    """`2.8.2` as (2, 8)."""
+    """Parse `2.8.2` as (2, 8)."""
     major, minor = version.split(".")[:2]
     return int(major), int(minor)
 
 
 def has_kraft(version: str) -> bool:
-    """Whether its brokers run without ZooKeeper (KRaft is ready for production since 3.3)."""
+    """Whether brokers run without ZooKeeper (KRaft is ready for production since 3.3)."""
     return major_minor(version) >= (3, 3)
 
 
 def uses_log4j2(version: str) -> bool:
-    """Whether it logs with Log4j 2 (since 4.0); older versions read a Log4j 1 configuration."""
+    """Whether brokers log with Log4j 2 (since 4.0). Older versions read a Log4j 1 configuration."""
     return major_minor(version) >= (4, 0)
 
 
 def lock_file(version: str) -> Path:
-    """The lock file of a version."""
+    """Return the lock file of a version."""
     return Path(__file__).with_name(f"kafka-{version}.lock")

@@ -1,4 +1,5 @@
-"""The ZooKeeper server of a cluster whose Kafka version needs one, from that version's own jars."""
+"""The ZooKeeper server of a cluster whose Kafka version needs one. It comes with that version's
+jars."""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ _MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _HEAP = "128m"
 _POLL_S = 0.05
 _PROBE_TIMEOUT_S = 1.0
-# Sessions end within zookeeper.session.timeout.ms of the broker and one tick.
+# A session ends within the broker's zookeeper.session.timeout.ms plus one tick.
 _SESSION_TIMEOUT_S = 30.0
 
 
 class ZooKeeper:
-    """One standalone server on loopback. Made by `KafkaCluster`, which owns it. Not thread-safe."""
+    """One standalone server on loopback. Created and owned by `KafkaCluster`. Not thread-safe."""
 
     def __init__(
         self, port: int, directory: Path, log: Path, kafka: KafkaRuntime, *, temporary: bool
     ) -> None:
-        """`directory`: its data, deleted with the process that owns it where `temporary`.
+        """`directory`: its data; if `temporary`, it is deleted with the process that owns it.
         `log`: the file for its output."""
         self.port = port
         self.directory = directory
@@ -46,7 +47,7 @@ class ZooKeeper:
             "clientPort": str(port),
             "clientPortAddress": LOOPBACK,
             "maxClientCnxns": "0",
-            # It would take port 8080.
+            # The admin server would bind port 8080.
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "ruok,dump",
         }
@@ -54,13 +55,13 @@ class ZooKeeper:
 
     @property
     def address(self) -> str:
-        """`host:port` for brokers."""
+        """Return `host:port` for brokers."""
         return f"{LOOPBACK}:{self.port}"
 
     def start(self, timeout_s: float) -> None:
-        """Start it, and wait until it answers. No effect while it runs.
+        """Start it, and wait until it responds. No effect while it runs.
 
-        Raises `ProcessFailed`, with what its log complains about, if it ends or the time passes.
+        Raises `ProcessFailed` with errors from its log if it ends or the time is over.
         """
         if self._process is not None:
             if self._process.running():
@@ -84,23 +85,26 @@ class ZooKeeper:
         pause = threading.Event()
         while self._ask(b"ruok") != b"imok":
             if not process.running():
-                raise ProcessFailed(f"ZooKeeper ended instead of serving {self.address}")
+                raise ProcessFailed(f"ZooKeeper ended before it served {self.address}")
             deadline.check(f"Start of ZooKeeper at {self.address}")
             pause.wait(_POLL_S)
 
     def wait_until_unregistered(self, broker_id: int) -> None:
-        """Wait until the session of a broker that was killed has ended: until then a new process
-        with the same id is refused. Returns at once when ZooKeeper does not answer; raises
-        `DeadlineExceeded` when the session goes on."""
+        """Wait until the session of a killed broker has ended, because a new process with the same
+        ID is rejected until then.
+
+        Returns at once if ZooKeeper does not respond. Raises `DeadlineExceeded` if the session does
+        not end.
+        """
         deadline = Deadline(_SESSION_TIMEOUT_S)
         pause = threading.Event()
         registered = f"/brokers/ids/{broker_id}".encode()
         while registered in self._ask(b"dump").split():
-            deadline.check(f"End of the ZooKeeper session of broker {broker_id}")
+            deadline.check(f"Waiting for the ZooKeeper session of broker {broker_id} to end")
             pause.wait(_POLL_S)
 
     def _ask(self, command: bytes) -> bytes:
-        """The answer to one of ZooKeeper's four letter words; empty when there is none."""
+        """Return the response to one of ZooKeeper's four-letter words; empty if there is none."""
         answer = b""
         with (
             contextlib.suppress(OSError),
@@ -112,11 +116,11 @@ class ZooKeeper:
         return answer
 
     def stop(self, timeout_s: float) -> None:
-        """SIGTERM; SIGKILL after `timeout_s`."""
+        """Send SIGTERM, and SIGKILL after `timeout_s`."""
         if self._process is not None:
             self._process.stop(timeout_s)
 
     def close(self) -> None:
-        """Kill it if it runs. May be called again."""
+        """Kill it if it runs. May be called repeatedly."""
         if self._process is not None:
             self._process.close()

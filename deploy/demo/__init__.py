@@ -1,1 +1,1 @@
-"""A first look at the project: two real clusters, a mirror between them, and a live view of it."""
+"""The demo: two real clusters, a mirror between them, and a live view."""

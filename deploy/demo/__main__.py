@@ -1,14 +1,13 @@
 """`python -m deploy.demo`: two real Kafka clusters, a mirror between them, and a live view.
 
     python -m deploy.demo            connect-mirror-maker
-    python -m deploy.demo cluster    a group of connect-distributed, whose leader is killed
+    python -m deploy.demo cluster    a group of connect-distributed whose leader is killed
     python -m deploy.demo spark      a backfill, the mirror on Spark, and audits
 
-The first goes on until Ctrl-C or SIGTERM, or for DEMO_SECONDS (environment) counted from the moment
-both clusters are up; it never ends by itself before all was in sync once. The others end by
-themselves when their story is told, and not before DEMO_SECONDS. Exit status 0, with all their
-processes gone; 1, after one clear sentence, when something failed. A second Ctrl-C ends them at
-once.
+The first demo runs until Ctrl-C or SIGTERM, or for DEMO_SECONDS (environment) from the moment both
+clusters are up, but not before everything was in sync once. The others end after their last step,
+but not before DEMO_SECONDS. Exit status 0 if all went well; otherwise 1, after one sentence. All
+processes end with the demo. A second Ctrl-C ends it at once.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ SECONDS_VARIABLE = "DEMO_SECONDS"
 
 
 def demo_seconds(text: str | None) -> float | None:
-    """How long the demo is to go on; None: until it is stopped. Raises `ConfigError`."""
+    """Parse how long the demo runs; None: until it is stopped. Raises `ConfigError`."""
     if text is None or not text.strip():
         return None
     try:
@@ -44,7 +43,7 @@ def demo_seconds(text: str | None) -> float | None:
     if not 0 < seconds <= threading.TIMEOUT_MAX:
         raise ConfigError(
             f"Invalid value {text} for {SECONDS_VARIABLE}: use a number of seconds above 0, or "
-            "leave it out for a demo that goes on until Ctrl-C",
+            "unset it to run until Ctrl-C",
             key=SECONDS_VARIABLE,
             value=text,
         )
@@ -52,7 +51,7 @@ def demo_seconds(text: str | None) -> float | None:
 
 
 class Told(Protocol):
-    """The result of a demo, to be printed at its end."""
+    """The result of a demo, printed at its end."""
 
     @property
     def problem(self) -> str | None: ...
@@ -63,13 +62,13 @@ Story = Callable[["View", Stop, float | None], Told]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a demo; returns the exit status."""
+    """Run a demo and return the exit status."""
     stop = Stop()
     stop.install()
     try:
         seconds = demo_seconds(os.environ.get(SECONDS_VARIABLE))
         with stop.interrupting():
-            # These import for most of a second, in which Ctrl-C is to work already.
+            # These imports take most of a second, in which Ctrl-C must work already.
             from deploy.demo.group_session import run_group_demo
             from deploy.demo.session import run_demo
             from deploy.demo.spark_session import run_spark_demo

@@ -18,11 +18,11 @@ from deploy.demo.reading import PartitionKey
 __all__ = ["Checker", "nearly_in_sync"]
 
 COMPARED = 1_000
-"""Records compared at the beginning and at the end of each partition."""
+"""Number of records compared at the start and at the end of each partition."""
 
 _NEWEST_SOURCE = 200
 _NEWEST_TARGET = 1_000
-"""How far back the newest records are looked for: beyond a few seconds of the demo's rates."""
+"""Number of newest records to search, which is more than a few seconds at the demo's rates."""
 
 _READ_S = 20.0
 _NEAR_S = 2.0
@@ -62,7 +62,7 @@ class Checker:
 
     def newest_arrived(self, ends: Mapping[PartitionKey, PartitionEnds]) -> list[PartitionKey]:
         """Read the newest record of each source partition, then look for it in the copy. Returns
-        the partitions where it is missing. Raises `RetriableError`."""
+        the partitions in which it is missing. Raises `RetriableError`."""
         newest = read(
             self._source,
             {
@@ -82,8 +82,8 @@ class Checker:
         return [key for key, tail in newest.items() if tail and tail[-1] not in copies[key]]
 
     def compare(self, ends: Mapping[PartitionKey, PartitionEnds]) -> Comparison:
-        """Compare many records of every partition, once nothing moves any more. Raises
-        `RetriableError` where they cannot be read."""
+        """Compare many records of every partition after copying has ended. Raises `RetriableError`
+        if they cannot be read."""
         equal = 0
         for topic in self._topics:
             keys = [key for key in topic.partition_keys if ends[key].source_end]
@@ -97,9 +97,9 @@ class Checker:
     def _compare_runs(
         self, keys: list[PartitionKey], ends: Mapping[PartitionKey, PartitionEnds]
     ) -> Comparison:
-        """The beginning and the end of each partition."""
+        """Compare the start and the end of each partition."""
         first = dict.fromkeys(keys, 0)
-        # Where transactions make holes, more offsets are needed for as many records.
+        # Transactions leave gaps, so more offsets are needed for the same number of records.
         heads = (read(self._source, first, _READ_S, COMPARED), self._copy(first, COMPARED))
         tails = (
             read(self._source, {k: max(0, ends[k].source_end - COMPARED) for k in keys}, _READ_S),
@@ -118,7 +118,7 @@ class Checker:
     def _compare_states(
         self, keys: list[PartitionKey], ends: Mapping[PartitionKey, PartitionEnds]
     ) -> Comparison:
-        """The last record of every key, which is what a compacted topic keeps."""
+        """Compare the last record of every key, which is what a compacted topic keeps."""
         source = read(self._source, dict.fromkeys(keys, 0), _READ_S)
         target = self._copy(dict.fromkeys(keys, 0))
         equal = 0

@@ -1,4 +1,4 @@
-"""Starts the demo's two clusters at the same time, and gives up cleanly when asked to."""
+"""Starts the demo's two clusters concurrently, and stops cleanly on request."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _GIVE_UP_S = 60.0
 def running_clusters(
     names: tuple[str, ...], kafka: KafkaRuntime, logs: Path, stop: Stop
 ) -> Iterator[list[KafkaCluster]]:
-    """Clusters of one broker each, up; they and their data are gone afterwards.
+    """Yield running clusters of one broker each. They and their data are deleted at the end of the
+    block.
 
-    Raises `DeployError` when one does not start, and `StopRequested`.
+    Raises `DeployError` if one does not start, and `StopRequested`.
     """
     clusters = [KafkaCluster(name=name, kafka=kafka, logs=logs) for name in names]
     try:
@@ -60,7 +61,7 @@ def _start(clusters: list[KafkaCluster], stop: Stop) -> None:
 
 
 def _give_up(clusters: list[KafkaCluster], threads: list[threading.Thread]) -> None:
-    """Kill the nodes until the threads that wait for them have noticed."""
+    """Kill the nodes until the threads that wait for them have ended."""
     deadline = Deadline(_GIVE_UP_S)
     for thread in threads:
         while thread.is_alive():

@@ -1,4 +1,4 @@
-"""Runs this project's commands as a person would type them, and shows what they print."""
+"""Runs this project's commands like a user, and shows their output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TICK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a command. `lines`: its output, without empty ones."""
+    """The result of a command. `lines`: its output without empty lines."""
 
     status: int
     lines: Sequence[str]
@@ -33,10 +33,10 @@ def run_command(
     timeout_s: float,
     on_line: Callable[[str], None] = lambda line: None,
 ) -> Ran:
-    """Run `arguments`, the first of which is one of our commands; its output goes to `log`.
+    """Run one of our commands with its arguments; its output goes to `log`.
 
-    `on_line` gets each line as it comes. Raises `StopRequested` once the end was asked for, and
-    `ProcessFailed` when it takes longer than `timeout_s`; it is killed in both cases.
+    `on_line` receives each line of output. Raises `StopRequested` if a stop was requested, and
+    `ProcessFailed` if the command takes longer than `timeout_s`; in both cases it is killed.
     """
     began, deadline = clock.monotonic(), Deadline(timeout_s, clock)
     shown = 0
@@ -60,7 +60,7 @@ def run_command(
 
 
 def _lines(log: Path, *, whole: bool) -> list[str]:
-    """The log's lines; while it grows, only those that have an end."""
+    """Return the log's lines. Unless `whole`, leave out an incomplete last line."""
     text = log.read_text(errors="replace")
     if whole:
         text = text[: text.rfind("\n") + 1]

@@ -1,7 +1,7 @@
 """Reads records of both clusters and compares them: key, value, timestamp and headers.
 
-Offsets are not compared, as transactions and compaction leave holes that a copy does not have.
-Readers see committed records only, as the mirror does.
+Offsets are not compared, because transactions and compaction leave gaps that a copy does not have.
+Only committed records are read, as the mirror does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Comparison", "Content", "compare_records", "latest_by_key", "read"]
 
 
 class Content(NamedTuple):
-    """What a copy must keep of a record."""
+    """The parts of a record that a copy must preserve."""
 
     key: bytes | None
     value: bytes | None
@@ -28,7 +28,8 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`equal` records were the same on both sides; `different` says where the first was not."""
+    """The result of a comparison. `equal`: number of records that are the same on both sides.
+    `different`: describes the first difference."""
 
     equal: int = 0
     different: str | None = None
@@ -55,8 +56,8 @@ def read(
     timeout_s: float,
     limit: int | None = None,
 ) -> dict[PartitionKey, list[Content]]:
-    """Committed records of each partition from its start to its end as it is met, or at most
-    `limit` of each. Raises `DeadlineExceeded`, or `BrokerUnavailable` for what Kafka refuses."""
+    """Read the committed records of each partition from its start to its current end, or at most
+    `limit` of each. Raises `DeadlineExceeded`, or `BrokerUnavailable` for Kafka errors."""
     found: dict[PartitionKey, list[Content]] = {key: [] for key in starts}
 
     def take(key: PartitionKey, message: Message) -> bool:
@@ -72,17 +73,21 @@ def read(
 def compare_records(
     where: str, source: list[Content], target: list[Content], *, from_end: bool = False
 ) -> Comparison:
-    """Compare two runs of records one by one, from their beginning or their end on, as far as both
-    reach."""
+    """Compare two runs of records one by one, aligned at their start or at their end, as far as
+    both reach."""
     count = min(len(source), len(target))
     if from_end:
         source, target = source[len(source) - count :], target[len(target) - count :]
     for index in range(count):
         if source[index] != target[index]:
-            return Comparison(index, f"{where}: {source[index]} became {target[index]}")
+            return Comparison(
+                index,
+                f"{where}: source record {source[index]} differs from target record "
+                f"{target[index]}",
+            )
     return Comparison(count)
 
 
 def latest_by_key(records: list[Content]) -> dict[bytes | None, Content]:
-    """What a compacted topic means: the last record of each key."""
+    """Return the last record of each key, which is what a compacted topic keeps."""
     return {record.key: record for record in records}

@@ -1,7 +1,7 @@
-"""The topics of the demo, and the events that flow through them.
+"""The topics of the demo and their events.
 
-Every event carries its number, so no two are equal and a comparison means something. Values are
-JSON, made by formatting rather than by a JSON encoder: the producer must not be what limits us.
+Every event contains its number, so no two are equal and a comparison is meaningful. Values are JSON
+strings made by formatting, because a JSON encoder would limit the producer.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SEED = 20
 
 @dataclass(frozen=True, slots=True)
 class DemoTopic:
-    """One topic. `backlog`: records there before the mirror starts; `rate`: records per second
-    from then on.
+    """One topic. `backlog`: number of records produced before the mirror starts. `rate`: records
+    per second afterwards.
 
-    `gapless`: source offsets have no holes, so the copy's offsets are the source's. Transactions
-    (markers, aborted records) and compaction make holes.
+    `gapless`: source offsets have no gaps, so the copy's offsets equal the source's. Transactions
+    (markers, aborted records) and compaction leave gaps.
     """
 
     name: str
@@ -132,7 +132,7 @@ TOPICS: Sequence[DemoTopic] = (
         30_000,
         40,
         _user,
-        # Small segments and little patience, so that compaction really happens while one watches.
+        # Small segments and short delays, so that compaction happens during the demo.
         {
             "cleanup.policy": "compact",
             "segment.bytes": str(1024 * 1024),
@@ -147,7 +147,7 @@ def topic_named(name: str) -> DemoTopic:
 
 
 def mean_event_bytes(topic: DemoTopic) -> float:
-    """Mean size of key and value, uncompressed, over a sample."""
+    """Return the mean size of key and value, uncompressed, over a sample."""
     dice = random.Random(_SEED)
     events = (topic.make(number, dice) for number in range(_SAMPLE))
     return sum(len(key or b"") + len(value) for key, value in events) / _SAMPLE

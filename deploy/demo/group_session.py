@@ -1,7 +1,7 @@
-"""The demo of `connect-distributed`: three workers, the mirror created through REST, the leader
-killed while it copies, and every record compared at the end.
+"""The demo of `connect-distributed`: three workers, a mirror created by REST, and a leader that is
+killed while it copies. At the end every record is compared.
 
-Everything runs on the main thread; what is started is closed in reverse order, whatever happens.
+Everything runs on the main thread. Resources are always closed in reverse order.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ __all__ = ["GroupSummary", "run_group_demo"]
 
 _WORKERS = 3
 _KILL_AT = 0.1
-"""The share of the backlog that is copied when the leader is killed: copying is in full swing."""
+"""The share of the backlog that is copied when the leader is killed, so that copying is under
+way."""
 
 _STEP_S = 120.0
-"""No step of the story takes longer; the longest waits for the session timeout, 6 s."""
+"""Time limit of each step. The longest one waits for the session timeout of 6 s."""
 
 _PRODUCER_STOP_S = 20.0
 _WORKER_STOP_S = 40.0
@@ -35,7 +36,7 @@ _WORKER_STOP_S = 40.0
 
 @dataclass(slots=True)
 class GroupSummary:
-    """What happened. Times in seconds; None for what did not come to pass."""
+    """The results of the demo. Times are in seconds; None for steps that did not happen."""
 
     records: int = 0
     seconds: float = 0.0
@@ -48,34 +49,39 @@ class GroupSummary:
     def problem(self) -> str | None:
         """Return the problem in one sentence; None if all went well."""
         if self.losses is not None and self.losses.different is not None:
-            return "The copy is not equal to its source"
+            return "The copy differs from its source"
         if self.failed_stops:
             numbers = ", ".join(map(str, self.failed_stops))
-            return f"{COMMAND} {numbers} did not end cleanly when stopped"
+            return f"{COMMAND} {numbers} did not stop cleanly"
         return None
 
     def lines(self) -> Iterator[str]:
         yield f"Copied {self.records:,} records in {self.seconds:.0f} s"
         if self.moved_s is not None:
-            yield f"All tasks ran on other workers {self.moved_s:.1f} s after kill -9 of the leader"
+            yield (
+                f"All tasks ran on other workers {self.moved_s:.1f} s after kill -9 of the leader"
+            )
         if self.caught_up_s is not None:
-            yield f"Lag was back to zero {self.caught_up_s:.1f} s after the kill"
+            yield f"The lag was zero again {self.caught_up_s:.1f} s after the kill"
         if self.losses is None:
-            yield "Not compared, because the demo was stopped before the end"
+            yield "The records were not compared, because the demo was stopped before the end"
         elif self.losses.different is None:
             yield (
-                f"Nothing is lost: {self.losses.equal:,} records compared one by one, all equal and"
-                f" in order; {self.losses.repeated:,} are in the copy twice"
+                f"No record is lost: {self.losses.equal:,} records were compared one by one, all "
+                f"equal and in order; {self.losses.repeated:,} are in the copy twice"
             )
         else:
-            yield f"{self.losses.equal:,} records are equal, then not: {self.losses.different}"
+            yield (
+                f"{self.losses.equal:,} records are equal up to the first difference: "
+                f"{self.losses.different}"
+            )
 
 
 def run_group_demo(
     view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK
 ) -> GroupSummary:
-    """Run the story to its end, or until `stop`; with `seconds` go on until so long after the
-    clusters were up. Raises as `on_two_clusters`."""
+    """Run the demo to its end or until `stop`. With `seconds`, continue until that long after the
+    clusters were up. Raises the errors of `on_two_clusters`."""
 
     def act(stage: Stage) -> GroupSummary:
         return _GroupDemo(stage).run()
@@ -84,11 +90,11 @@ def run_group_demo(
 
 
 class _Stopped(Exception):
-    """The end was asked for; what was seen until then is told."""
+    """A stop was requested. The results so far are printed."""
 
 
 class _GroupDemo:
-    """What happens once both clusters are up."""
+    """The steps of the demo once both clusters are up."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -120,14 +126,16 @@ class _GroupDemo:
         self._told.seconds = stage.elapsed_s
         return self._told
 
-    # The story.
+    # Steps of the demo.
 
     def _start_workers(self) -> None:
         for worker in self._workers.all:
             self._view.say(f"Starting: {COMMAND} {worker.properties}")
             worker.start()
-        self._until(self._workers.ready, "the workers are in their group")
-        self._view.say(f"All {_WORKERS} are in their group; REST is at {self._workers.all[0].url}")
+        self._until(self._workers.ready, "the workers have joined their group")
+        self._view.say(
+            f"All {_WORKERS} workers have joined their group; REST is at {self._workers.all[0].url}"
+        )
 
     def _create(self, name: str) -> None:
         config = connector_configs(*self._stage.servers)[name]
@@ -138,32 +146,34 @@ class _GroupDemo:
     def _play(self, producer: Child) -> None:
         stage = self._stage
         self._state = "copying"
-        # One after the other, so that every worker has a task of the mirror.
+        # Start them one after the other, so that every worker gets a task of the mirror.
         self._create(MIRROR)
         self._look_until(producer, lambda: self._all_placed(MIRROR), "the mirror has its tasks")
         self._create(HEARTBEAT)
-        self._look_until(producer, self._copying, "copying begins")
+        self._look_until(producer, self._copying, "copying starts")
         leader = self._kill_leader()
         killed_at = stage.elapsed_s
         self._look_until(producer, self._all_placed, "all tasks run on other workers")
         self._told.moved_s = stage.elapsed_s - killed_at
         self._leader = self._workers.leader()
         self._view.say(
-            f"{self._told.moved_s:.1f} s later all tasks run on the other two"
-            + ("" if self._leader is None else f"; worker {self._leader.number} leads now")
+            f"{self._told.moved_s:.1f} s later all tasks run on the other two workers"
+            + ("" if self._leader is None else f"; worker {self._leader.number} is the new leader")
         )
         self._state = "catching up"
-        self._look_until(producer, self._caught_up, "lag returns to zero")
+        self._look_until(producer, self._caught_up, "the lag is zero again")
         self._told.caught_up_s = stage.elapsed_s - killed_at
         partitions = sum(topic.partitions for topic in TOPICS)
         self._view.say(
-            f"Lag is back to zero {self._told.caught_up_s:.1f} s after the kill: the newest "
+            f"The lag is zero again {self._told.caught_up_s:.1f} s after the kill: the newest "
             f"records of all {partitions} partitions are equal on both sides"
         )
-        self._view.say(f"Starting worker {leader.number} again")
+        self._view.say(f"Restarting worker {leader.number}")
         leader.start()
-        self._state = "in sync, sharing anew"
-        self._look_until(producer, lambda: self._has_share(leader), "it gets its share")
+        self._state = "in sync, rebalancing"
+        self._look_until(
+            producer, lambda: self._has_share(leader), "the restarted worker gets its share"
+        )
         self._view.say(f"Worker {leader.number} has its share again")
         self._state = "in sync"
         until = stage.until
@@ -177,8 +187,8 @@ class _GroupDemo:
             raise ProcessFailed("The group lost its leader before the demo killed it")
         had = sum(place == leader.worker_id for place in self._placed.values())
         self._view.say(
-            f"kill -9 {leader.pid}: worker {leader.number}, the leader, with {had} of "
-            f"{len(self._placed)} connectors and tasks, while it copies"
+            f"kill -9 {leader.pid}: worker {leader.number}, the leader, which runs {had} of "
+            f"{len(self._placed)} connectors and tasks and is copying"
         )
         leader.kill()
         self._state = "the leader is dead"
@@ -193,7 +203,7 @@ class _GroupDemo:
         return self._workers.complete(self._placed, connectors or (MIRROR, HEARTBEAT))
 
     def _caught_up(self) -> bool:
-        """By what the tasks say of every partition, and by the newest records."""
+        """Whether the lag that the tasks report is zero and the newest records are in the copy."""
         self._stage.backlog_copied()
         reported = self._stage.progress.latest.reported_lag
         known = all(key in reported for topic in TOPICS for key in topic.partition_keys)
@@ -204,7 +214,7 @@ class _GroupDemo:
 
     def _finish(self, producer: Child) -> None:
         self._state = "ending"
-        self._view.say("Ending: the producer stops, the last records are copied")
+        self._view.say("Stopping: the producer stops, then the last records are copied")
         producer.process.stop(_PRODUCER_STOP_S)
         producer.check()
         self._look_until(producer, self._caught_up, "the last records are copied")
@@ -222,10 +232,10 @@ class _GroupDemo:
             worker.request_stop()
         failed = [worker.number for worker in running if worker.wait(_WORKER_STOP_S)]
         if self._told.caught_up_s is not None:
-            # A worker that was stopped in the middle of its start does not listen to signals yet.
+            # A worker that is stopped during its start does not handle signals yet.
             self._told.failed_stops += tuple(failed)
 
-    # Looking.
+    # Observation.
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         self._stage.wait_until(self._check, condition, what, _STEP_S)
@@ -237,7 +247,7 @@ class _GroupDemo:
         what: str,
         timeout_s: float = _STEP_S,
     ) -> None:
-        """Show how it goes until the condition holds."""
+        """Show the progress until the condition holds."""
         tick_s = BUSY_TICK_S if self._leader is None else TICK_S
         look = partial(self._look, producer)
         self._stage.wait_until(look, condition, what, timeout_s + TICK_S, tick_s)

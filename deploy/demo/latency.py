@@ -17,14 +17,14 @@ _STOP_S = 10.0
 
 
 def percentile(values: list[int], share: float) -> int:
-    """The value below which `share` of the values lie; there must be one."""
+    """Return the value below which `share` of the values lie. `values` must not be empty."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 class LatencyProbe:
-    """Reads one partition of the copy from its end on, record by record, on a thread of its own,
-    and compares each record's timestamp with the clock: both clusters are on this machine."""
+    """Reads one partition of the copy from its end, on its own thread, and compares each record's
+    timestamp with the clock. Both clusters are on this machine, so the clocks agree."""
 
     def __init__(
         self, servers: str, topic: str, partition: int, clock: Clock = SYSTEM_CLOCK
@@ -45,15 +45,15 @@ class LatencyProbe:
 
     @property
     def milliseconds(self) -> list[int]:
-        """What was measured; read after the end."""
+        """Return the measured latencies. Call after `close`."""
         return list(self._milliseconds)
 
     def start(self) -> None:
-        """Begin to measure: what is there already does not count."""
+        """Begin to measure. Existing records do not count."""
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread. May be called again, and without a start."""
+        """End the thread. May be called repeatedly, and without `start`."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(_STOP_S)

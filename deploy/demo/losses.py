@@ -1,8 +1,8 @@
-"""Proof that nothing is lost: every record of the source beside every record of the copy.
+"""Checks that nothing is lost: compares every record of the source with every record of the copy.
 
-After a kill a range of records may be in the copy twice: what was copied after the last commit is
-copied again. Nothing may be missing, nothing added, and without its repetitions the copy must be
-the source, record by record, in its order.
+After a kill, records that were copied after the last commit are copied again, so they may be in the
+copy twice. No record may be missing or added. Without duplicates the copy must equal the source,
+record by record and in order.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _READ_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """`equal` records are on both sides, `repeated` are in the copy once more; `different` says
-    what is wrong first."""
+    """The result. `equal`: records that are on both sides. `repeated`: duplicates in the copy.
+    `different`: describes the first difference."""
 
     equal: int = 0
     repeated: int = 0
@@ -42,9 +42,11 @@ def compare_all(
     prefix: str,
     progress: Callable[[int, int], None],
 ) -> Losses:
-    """Read both clusters, one partition after the other, once nothing moves any more.
-    `progress` is told how many partitions of how many are done. Raises `RetriableError` where one
-    cannot be read."""
+    """Read and compare both clusters, one partition after the other, after copying has ended.
+
+    `progress` receives the number of finished partitions and their total. Raises `RetriableError`
+    if a partition cannot be read.
+    """
     total = Losses()
     partitions = sum(topic.partitions for topic in topics)
     done = 0
@@ -62,7 +64,7 @@ def compare_all(
 
 
 def compare_partition(where: str, source: Sequence[Content], target: Sequence[Content]) -> Losses:
-    """Records of a partition are all different, as each has its number. Pure."""
+    """Compare the records of a partition. Each has its own number, so all are different. Pure."""
     once = list(dict.fromkeys(target))
     equal = next(
         (n for n, (one, other) in enumerate(zip(source, once, strict=False)) if one != other),
@@ -74,14 +76,14 @@ def compare_partition(where: str, source: Sequence[Content], target: Sequence[Co
     if equal == len(once):
         what = f"{len(source) - equal:,} records are missing at the end"
     elif equal == len(source):
-        what = f"{len(once) - equal:,} records are not the source's"
+        what = f"{len(once) - equal:,} records of the copy are not in the source"
     else:
-        what = f"{source[equal]} became {once[equal]}"
+        what = f"source record {source[equal]} differs from target record {once[equal]}"
     return Losses(equal, repeated, f"{where}: {what}")
 
 
 def compare_state(where: str, source: Sequence[Content], target: Sequence[Content]) -> Losses:
-    """Of a compacted topic the last record of each key counts. Pure."""
+    """Compare the last record of each key of a compacted topic. Pure."""
     before, after = latest_by_key(list(source)), latest_by_key(list(target))
     equal = sum(after.get(key) == record for key, record in before.items())
     if before == after:

@@ -1,4 +1,4 @@
-"""The mirror under the demo's eyes: its properties file, its process, and what it costs."""
+"""The demo's mirror: its properties file, its process, and its CPU and memory use."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _PS_S = 5.0
 
 
 def mm2_properties(source_servers: str, target_servers: str, listener: str) -> str:
-    """The properties file, with comments for the person who reads it."""
+    """Return the properties file, with comments for readers."""
     return f"""\
-# What the demo gives to {COMMAND}: the file one would give Java's MirrorMaker 2.
+# The demo's configuration of {COMMAND}, in the format of Java's MirrorMaker 2.
 clusters = {SOURCE}, {TARGET}
 {SOURCE}.bootstrap.servers = {source_servers}
 {TARGET}.bootstrap.servers = {target_servers}
@@ -46,7 +46,7 @@ clusters = {SOURCE}, {TARGET}
 {SOURCE}->{TARGET}.topics = .*
 {TARGET}->{SOURCE}.enabled = false
 
-# Aborted transactions stay behind.
+# Do not copy aborted transactions.
 {SOURCE}.consumer.isolation.level = read_committed
 
 # Both clusters have a single broker.
@@ -58,7 +58,7 @@ offset.storage.replication.factor = 1
 config.storage.replication.factor = 1
 status.storage.replication.factor = 1
 
-# A look at new topics and groups every few seconds, so that one can try it.
+# Look for new topics and groups every few seconds, so that you can try it.
 refresh.topics.interval.seconds = 5
 refresh.groups.interval.seconds = 5
 emit.checkpoints.interval.seconds = 5
@@ -88,25 +88,25 @@ class Mirror:
         self._process = GuardedProcess([str(script), str(properties)], log)
 
     def check(self) -> None:
-        """Raise `ProcessFailed`, with the end of its log, if it has ended."""
+        """Raise `ProcessFailed` with the end of its log if the process has ended."""
         status = self._process.poll()
         if status is not None:
             raise ProcessFailed(
-                f"{COMMAND} ended with status {status}; {self._process.log} says:\n"
-                f"{complaints(self._process.log)}"
+                f"{COMMAND} exited with status {status}; its log {self._process.log} "
+                f"says:\n{complaints(self._process.log)}"
             )
 
     def cost(self) -> ProcessCost | None:
-        """None when the process is gone or cannot be looked at."""
+        """Return the process's cost; None if the process has ended or cannot be inspected."""
         return process_cost(self._process.pid)
 
     def reported_lag(self) -> dict[tuple[str, int], int]:
-        """Lag in records by (source topic, partition), from the mirror's own page; empty when the
-        page does not answer."""
+        """Return the lag in records by (source topic, partition), from the mirror's /metrics page;
+        empty if the page is not available."""
         return parse_lag(read_page(f"{self._listener}/metrics?family=A"))
 
     def stop(self, timeout_s: float) -> int:
-        """SIGTERM, so that it stores its final offsets; its exit status."""
+        """Send SIGTERM, so that it stores its final offsets, and return its exit status."""
         return self._process.stop(timeout_s)
 
     def close(self) -> None:
@@ -114,7 +114,8 @@ class Mirror:
 
 
 def installed_command(name: str) -> Path:
-    """One of this project's commands, beside the Python that runs. Raises `ProcessFailed`."""
+    """Return the path of one of this project's commands, beside the running Python. Raises
+    `ProcessFailed`."""
     script = Path(sys.executable).with_name(name)
     if not script.exists():
         raise ProcessFailed(f"{script} is missing: run `make install` first")
@@ -122,7 +123,7 @@ def installed_command(name: str) -> Path:
 
 
 def read_page(url: str) -> str:
-    """The text at this address; empty when there is no answer."""
+    """Return the text at this URL; empty if there is no response."""
     try:
         with urllib.request.urlopen(url, timeout=_SCRAPE_S) as page:
             return str(page.read().decode())
@@ -131,7 +132,7 @@ def read_page(url: str) -> str:
 
 
 def parse_lag(page: str) -> dict[tuple[str, int], int]:
-    """The lag metric's series of a /metrics page."""
+    """Parse the lag metric's series of a /metrics page."""
     lags = {}
     for line in page.splitlines():
         if not line.startswith(_LAG_METRIC + "{"):
@@ -143,13 +144,13 @@ def parse_lag(page: str) -> dict[tuple[str, int], int]:
 
 
 def _labels(inside: str) -> Mapping[str, str]:
-    """Labels of one series. The demo's own names need no unescaping."""
+    """Parse the labels of one series. The demo's names need no unescaping."""
     pairs = (pair.split("=", 1) for pair in inside.split(","))
     return {name: value.strip('"') for name, value in pairs}
 
 
 def process_cost(pid: int) -> ProcessCost | None:
-    """From /proc where there is one (Linux), else from `ps`."""
+    """Read the cost from /proc if it exists (Linux), otherwise from `ps`."""
     try:
         return _from_proc(pid) if os.path.isdir("/proc/self") else _from_ps(pid)
     except (OSError, ValueError, IndexError, subprocess.SubprocessError):
@@ -157,7 +158,7 @@ def process_cost(pid: int) -> ProcessCost | None:
 
 
 def _from_proc(pid: int) -> ProcessCost:
-    # The second field is the name in parentheses, which may itself hold blanks.
+    # The second field is the name in parentheses, which may contain blanks.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(fields[11]) + int(fields[12])
     return ProcessCost(

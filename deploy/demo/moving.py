@@ -1,7 +1,7 @@
 """A consumer group that moves: it reads some payments on the source, and the rest on the target.
 
-Payments are transactional, so that their offsets differ on both sides. The group commits at any
-place; `connect-mirror-client` says where that is on the other cluster.
+Payments are transactional, so their offsets differ between both sides. The group commits at
+arbitrary offsets, and `connect-mirror-client` translates them to the other cluster.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _MOVE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class MovedGroup:
-    """How many records the group read on each side; and, of all, how many twice or never."""
+    """The result: how many records the group read on each side, and how many it read twice or
+    never."""
 
     before: int
     after: int
@@ -47,7 +48,7 @@ class MovedGroup:
         outcome = (
             "each payment once"
             if self.exact
-            else f"{self.twice} payments twice, {self.missing} never"
+            else f"{self.twice} payments read twice, {self.missing} never"
         )
         return (
             f"Group {GROUP} read {self.before:,} payments in {SOURCE}, moved, and read the other "
@@ -56,7 +57,7 @@ class MovedGroup:
 
 
 def move_command(properties: Path) -> list[str]:
-    """The command that moves the group, as one would type it."""
+    """Return the command that moves the group, as a user would type it."""
     flags = ["--config", str(properties), "--from", SOURCE, "--to", TARGET, "--group", GROUP]
     return [COMMAND, "translate", *flags, "--commit"]
 
@@ -64,7 +65,7 @@ def move_command(properties: Path) -> list[str]:
 def move_group(
     source_servers: str, target_servers: str, prefix: str, properties: Path
 ) -> MovedGroup:
-    """Move it, once all payments were copied. Raises `ConnectError`."""
+    """Move the group after all payments were copied. Raises `ConnectError`."""
     dice = random.Random()
     keys = _TOPIC.partition_keys
     everything = _read(source_servers, keys, None)
@@ -94,7 +95,7 @@ def _run(command: Sequence[str]) -> None:
     )
     if done.returncode:
         raise ProcessFailed(
-            f"{name} ended with status {done.returncode}: {done.stderr or done.stdout}"
+            f"{name} exited with status {done.returncode}: {done.stderr or done.stdout}"
         )
 
 
@@ -105,8 +106,8 @@ def _read(
     *,
     committed: bool = False,
 ) -> dict[PartitionKey, list[bytes]]:
-    """Payments as the group reads them: from the beginning, or from what it committed, up to the
-    end. With `limits`, that many of each partition, whose positions it commits."""
+    """Read payments as the group, from the start or from its committed offsets up to the end. With
+    `limits`, read that number per partition and commit the offsets."""
     found: dict[PartitionKey, list[bytes]] = {key: [] for key in keys}
     ends = dict.fromkeys(keys, 0)
 

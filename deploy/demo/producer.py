@@ -1,9 +1,10 @@
-"""Produces the demo's events, in a process of its own so that it disturbs nothing else.
+"""Produces the demo's events, in its own process so that it does not disturb the demo.
 
     python -m deploy.demo.producer backlog BOOTSTRAP_SERVERS    all backlogs, then exit 0
     python -m deploy.demo.producer steady BOOTSTRAP_SERVERS     the steady rate, until SIGTERM
 
-What the cluster does not take within `_FLUSH_S` is an error: one line on stderr, exit status 1.
+If the cluster does not acknowledge records within `_FLUSH_S`, the producer prints one line on
+stderr and exits with status 1.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class _Feed:
         self._error = self._error or error
 
     def send(self, count: int, timestamp_ms: Callable[[int], int] | None = None) -> None:
-        """Produce `count` events; `timestamp_ms` tells the time of the i-th of them."""
+        """Produce `count` events. `timestamp_ms` returns the timestamp of the i-th event."""
         for index in range(count):
             key, value = self.topic.make(self._next, self._dice)
             self._next += 1
@@ -95,7 +96,7 @@ class _Feed:
 
     def flush(self) -> None:
         if left := self._producer.flush(_FLUSH_S):
-            raise _Failed(f"{left} records for {self.topic.name} were not taken by the cluster")
+            raise _Failed(f"the cluster did not acknowledge {left} records for {self.topic.name}")
         self._check()
 
     def _check(self) -> None:
@@ -104,7 +105,7 @@ class _Feed:
 
 
 class _Failed(Exception):
-    """The cluster did not take a record."""
+    """The cluster did not accept a record."""
 
 
 def _backlog(servers: str, stop: threading.Event) -> None:
@@ -126,7 +127,8 @@ def _timeline(begin_ms: float, step_ms: float) -> Callable[[int], int]:
 
 
 def _steady(servers: str, stop: threading.Event) -> None:
-    """Every topic at its rate; transactions on a thread of their own, as a commit blocks."""
+    """Produce to every topic at its rate. Transactions have their own thread, because a commit
+    blocks."""
     plain = [_Feed(t, servers, t.backlog, stop) for t in TOPICS if not t.transactional]
     failures: list[Exception] = []
 

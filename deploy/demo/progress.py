@@ -1,6 +1,7 @@
-"""How far the mirror is, from the real offsets of both clusters.
+"""The progress of the mirror, from the offsets of both clusters.
 
-`Progress` is pure: it is fed observations and tells lag and rates. `Watcher` makes observations.
+`Progress` is pure: it receives observations and computes lag and rates. `Watcher` makes
+observations.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["Observation", "PartitionEnds", "Progress", "TopicRow", "Watcher"]
 PartitionKey = tuple[str, int]
 
 RATE_WINDOW_S = 1.0
-"""Rates are means over this long: shorter ones flicker."""
+"""Rates are averaged over this time; shorter averages flicker."""
 
 _REQUEST_S = 5.0
 _UNKNOWN = -1
@@ -31,7 +32,7 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionEnds:
-    """End offset and timestamp of the newest record on each side; timestamp -1: not known."""
+    """End offset and timestamp of the newest record on each side. Timestamp -1: not known."""
 
     source_end: int = 0
     target_end: int = 0
@@ -41,8 +42,8 @@ class PartitionEnds:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All partitions at one moment. `at`: monotonic seconds. `reported_lag`: records, by source
-    partition, as the mirror itself reports them (where offsets have holes)."""
+    """All partitions at one moment. `at`: monotonic seconds. `reported_lag`: records by source
+    partition, as the mirror reports them (for topics with offset gaps)."""
 
     at: float
     ends: Mapping[PartitionKey, PartitionEnds]
@@ -63,11 +64,11 @@ class TopicRow:
 
 
 class Progress:
-    """Observations of the recent past, and what follows from them."""
+    """Computes lag and rates from recent observations."""
 
     def __init__(self, topics: Sequence[DemoTopic], *, repeats: bool = False) -> None:
-        """`repeats`: some records may be in the copy twice, so that its offsets do not tell the lag
-        where those who copy tell it themselves."""
+        """`repeats`: records may be in the copy twice, so use the mirror's reported lag instead of
+        the copy's offsets where there is one."""
         self.topics = topics
         self._repeats = repeats
         self.mean_bytes = {topic.name: mean_event_bytes(topic) for topic in topics}
@@ -84,7 +85,7 @@ class Progress:
 
     @property
     def observed(self) -> bool:
-        """Whether there is an observation at all: nothing else may be asked before."""
+        """Whether there is an observation. No other method may be called before."""
         return bool(self._recent)
 
     @property
@@ -92,14 +93,14 @@ class Progress:
         return self._recent[-1]
 
     def rows(self) -> list[TopicRow]:
-        """One for each topic; there must be an observation."""
+        """Return one row per topic. Needs an observation."""
         return [self._row(topic) for topic in self.topics]
 
     def copied_records(self) -> int:
         return sum(ends.target_end for ends in self.latest.ends.values())
 
     def copied_bytes(self) -> float:
-        """Keys and values, uncompressed."""
+        """Return the copied bytes of keys and values, uncompressed."""
         return sum(
             ends.target_end * self.mean_bytes[name] for (name, _), ends in self.latest.ends.items()
         )
@@ -135,8 +136,8 @@ class Progress:
 
 
 def _lag_seconds(ends: Iterable[PartitionEnds]) -> float | None:
-    """How much older the newest record of the copy is than that of the source, in the partition
-    where that is most."""
+    """Return how much older the copy's newest record is than the source's, maximum over the
+    partitions."""
     worst: float | None = None
     for end in ends:
         if _UNKNOWN in (end.source_timestamp_ms, end.target_timestamp_ms):
@@ -147,7 +148,7 @@ def _lag_seconds(ends: Iterable[PartitionEnds]) -> float | None:
 
 
 class Watcher:
-    """Asks both clusters for their offsets. Used by one thread."""
+    """Queries both clusters for their offsets. Used by one thread."""
 
     def __init__(
         self,
@@ -157,16 +158,16 @@ class Watcher:
         prefix: str,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`prefix`: what the mirror puts before a topic's name."""
+        """`prefix`: the prefix of copied topics' names."""
         self._keys = [key for topic in topics for key in topic.partition_keys]
         self._clock = clock
         self._source = _Side(source_servers, "", self._keys)
         self._target = _Side(target_servers, prefix, self._keys)
 
     def observe(self, reported_lag: Mapping[PartitionKey, int]) -> Observation:
-        """The offsets now. A partition that does not exist yet, or whose leader does not answer,
-        has the offset 0 and no timestamp."""
-        # The target is asked first: its copy must not seem to be ahead of what was read.
+        """Observe the current offsets. A partition that does not exist yet, or whose leader does
+        not respond, has offset 0 and no timestamp."""
+        # Query the target first, so that the copy never seems to be ahead of its source.
         target, source = self._target.ask(), self._source.ask()
         at = self._clock.monotonic()
         target_offsets, source_offsets = target(), source()
@@ -200,7 +201,7 @@ class _Side:
         self._known: set[str] = set()
 
     def ask(self) -> Callable[[], _Offsets]:
-        """Send the questions; the returned function waits for the answers."""
+        """Send the requests. Returns a function that waits for the responses."""
         self._find_topics()
         ends = self._ask(OffsetSpec.latest())  # type: ignore[no-untyped-call]
         newest = self._ask(OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]
@@ -218,12 +219,12 @@ class _Side:
         return answers
 
     def _find_topics(self) -> None:
-        """Learn which topics exist. librdkafka would remember for minutes that one did not, had it
-        been asked for its offsets."""
+        """Find out which topics exist. If librdkafka were asked for the offsets of a missing topic,
+        it would remember for minutes that it is missing."""
         wanted = {self._prefix + topic for topic, _ in self._keys}
         if wanted <= self._known:
             return
-        with contextlib.suppress(KafkaException):  # asked again at the next look
+        with contextlib.suppress(KafkaException):  # The next observation tries again.
             self._known = wanted & self._client.list_topics(timeout=_REQUEST_S).topics.keys()
 
     def _ask(self, spec: OffsetSpec) -> _Answers:

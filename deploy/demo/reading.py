@@ -1,4 +1,4 @@
-"""How the demo reads topics: committed records only, as far as the partitions reach."""
+"""Reads the demo's topics: only committed records, up to the current end of the partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PartitionKey", "Take", "committed_reader", "read_partitions"]
 PartitionKey = tuple[str, int]
 
 Take = Callable[[PartitionKey, Message], bool]
-"""Takes a record; whether that is enough of its partition."""
+"""Receives a record. Returns whether its partition needs no more records."""
 
 _BATCH = 5_000
 _POLL_S = 0.2
@@ -23,8 +23,8 @@ _POLL_S = 0.2
 
 @contextmanager
 def committed_reader(servers: str, group: str, what: str) -> Iterator[Consumer]:
-    """A consumer that is not assigned anything yet. Raises `BrokerUnavailable`, which says that
-    `what` cannot be read, for what Kafka refuses inside."""
+    """Yield a consumer without an assignment. Turns Kafka errors in the block into
+    `BrokerUnavailable`, which says that `what` cannot be read."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -40,7 +40,7 @@ def committed_reader(servers: str, group: str, what: str) -> Iterator[Consumer]:
     try:
         yield consumer
     except KafkaException as error:
-        raise BrokerUnavailable(f"{what} of {servers} cannot be read: {error}") from error
+        raise BrokerUnavailable(f"Cannot read {what} of {servers}: {error}") from error
     finally:
         consumer.close()
 
@@ -48,14 +48,15 @@ def committed_reader(servers: str, group: str, what: str) -> Iterator[Consumer]:
 def read_partitions(
     consumer: Consumer, keys: Collection[PartitionKey], take: Take, timeout_s: float
 ) -> None:
-    """Read what was assigned until `take` has enough of each partition, or its end is met.
+    """Read the assigned partitions until `take` needs no more records of each, or to their ends.
 
-    Raises `DeadlineExceeded`."""
+    Raises `DeadlineExceeded`.
+    """
     deadline, waiting = Deadline(timeout_s), set(keys)
     while waiting:
         if deadline.expired():
             raise DeadlineExceeded(
-                f"The end of {len(waiting)} partitions was not read within {timeout_s:g} s"
+                f"Timed out after {timeout_s:g} s, reading {len(waiting)} partitions to their ends"
             )
         for message in consumer.consume(_BATCH, min(_POLL_S, deadline.remaining())):
             key = _place(message)

@@ -1,6 +1,6 @@
 """The demo of `connect-mirror-maker`: backlog, mirror, live view, comparison, summary.
 
-Everything runs on the main thread; what is started is closed in reverse order, whatever happens.
+Everything runs on the main thread. Resources are always closed in reverse order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deploy.demo.view import View
 __all__ = ["SYNC_CAP_S", "run_demo"]
 
 SYNC_CAP_S = 120.0
-"""How long after its time the demo goes on if not all was in sync once; then that is an error."""
+"""How long the demo continues after its time if not everything was in sync once. Then it fails."""
 
 _PRODUCER_STOP_S = 20.0
 _MIRROR_STOP_S = 30.0
@@ -36,13 +36,13 @@ _TERMINATED = 128 + signal.SIGTERM
 def run_demo(view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK) -> Summary:
     """Run until `stop`, or for `seconds` from the moment the clusters are up (None: no end).
 
-    Returns what is to be told at the end. Raises as `on_two_clusters`.
+    Returns the result to print at the end. Raises the errors of `on_two_clusters`.
     """
     return on_two_clusters(view, stop, seconds, clock, lambda stage: _Demo(stage).run())
 
 
 class _Demo:
-    """What happens once both clusters are up."""
+    """The steps of the demo once both clusters are up."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -76,7 +76,7 @@ class _Demo:
         self._view.say(f"Its pages: {listener}/metrics and {listener}/health")
         return Mirror(properties, self._stage.directory / "mirror.log", listener)
 
-    # While it mirrors.
+    # Methods for the time in which the mirror runs.
 
     def _watch(self, producer: Child, mirror: Mirror, probe: LatencyProbe) -> None:
         while not (self._stop.event.is_set() or self._time_is_up()):
@@ -87,7 +87,7 @@ class _Demo:
             self._stop.event.wait(TICK_S if self._backlog.complete else BUSY_TICK_S)
 
     def _time_is_up(self) -> bool:
-        """Whether the time is over; without having been in sync once, more time is given."""
+        """Whether the time is over and everything was in sync once."""
         if self._stage.until is None or not self._stage.until.expired():
             return False
         if self._in_sync:
@@ -96,14 +96,15 @@ class _Demo:
             self._grace = Deadline(SYNC_CAP_S, self._stage.clock)
         if self._grace.expired():
             raise ProcessFailed(
-                f"Not all was in sync {SYNC_CAP_S:g} s after the demo's time was over"
+                f"Not all partitions were in sync {SYNC_CAP_S:g} s after the end of the demo's time"
             )
         return False
 
     def _look(self, producer: Child, mirror: Mirror) -> None:
         producer.check()
         mirror.check()
-        # Before the backlog is copied nobody asks the mirror itself: that would be measured too.
+        # Do not query the mirror before the backlog is copied, because the measurement would
+        # include the queries.
         reported = mirror.reported_lag() if self._backlog.complete else {}
         self._stage.observe(reported)
         self._note_backlog(mirror)
@@ -114,7 +115,8 @@ class _Demo:
         self._stage.show(state, "" if self._stage.until is not None else "; Ctrl-C ends the demo")
 
     def _note_backlog(self, mirror: Mirror) -> None:
-        """Measure the copying of the backlog, by the topics whose offsets tell how much is left."""
+        """Measure the copying of the backlog, for the topics whose offsets show how much is
+        left."""
         run, latest = self._backlog, self._progress.latest
         if run.complete:
             return
@@ -135,14 +137,16 @@ class _Demo:
         self._in_sync = True
         partitions = sum(topic.partitions for topic in TOPICS)
         self._view.say(
-            f"All is in sync {self._stage.elapsed_s:.1f} s after the clusters were up: the newest "
-            f"records of all {partitions} partitions are equal on both sides"
+            f"All partitions are in sync {self._stage.elapsed_s:.1f} s after the clusters were "
+            f"up: the newest records of all {partitions} are equal on both sides"
         )
 
-    # The end.
+    # Methods for the end.
 
     def _finish(self, producer: Child, mirror: Mirror, probe: LatencyProbe) -> Summary:
-        self._view.say("Ending: the producer stops, the last records are copied and compared")
+        self._view.say(
+            "Stopping: the producer stops, then the last records are copied and compared"
+        )
         seconds = self._stage.elapsed_s
         producer.check()
         producer.process.stop(_PRODUCER_STOP_S)
@@ -152,7 +156,7 @@ class _Demo:
         cost = mirror.cost()
         status = mirror.stop(_MIRROR_STOP_S)
         if status == _TERMINATED and not self._in_sync:
-            status = 0  # it was stopped so early that it did not listen to signals yet
+            status = 0  # It was stopped so early that it did not handle signals yet.
         return Summary(
             self._progress.copied_records() if self._progress.observed else 0,
             self._progress.copied_bytes() if self._progress.observed else 0.0,
@@ -167,7 +171,7 @@ class _Demo:
         )
 
     def _move_group(self) -> MovedGroup:
-        self._view.say(f"A group moves: {' '.join(move_command(self._properties))}")
+        self._view.say(f"Moving a consumer group: {' '.join(move_command(self._properties))}")
         return move_group(*self._stage.servers, PREFIX, self._properties)
 
     def _drain_and_compare(self, mirror: Mirror) -> Comparison:

@@ -1,7 +1,7 @@
-"""The demo of Spark: history is backfilled, the mirror's engine is Spark, an audit says that all is
-there, and, after one record was tampered with on the target, names it.
+"""The demo of Spark: a backfill, a mirror that copies on Spark, and two audits. The first finds a
+complete copy. The second finds the record that was tampered with on the target in between.
 
-Everything runs on the main thread; what is started is closed in reverse order, whatever happens.
+Everything runs on the main thread. Resources are always closed in reverse order.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ HISTORY = topic_named("clicks")
 """The topic that is backfilled before the mirror starts."""
 
 TAMPERED = topic_named("logs")
-"""Uncompressed, so that a byte of a value is a byte of the log."""
+"""Uncompressed, so that a byte of a value is also a byte of the log."""
 
 _SPARK = """
-# The flow's tasks copy on Spark's executors; here they are threads of one JVM beside the mirror.
+# The flow's tasks copy on Spark executors, which are threads of one JVM in this demo.
 mirror.engine = spark
 spark.master = local[2]
 """
@@ -49,8 +49,8 @@ _EQUAL, _DIFFERENT = 0, 3
 
 @dataclass(slots=True)
 class SparkSummary:
-    """What happened; None for what did not come to pass. `named`: the audit's line about the record
-    that was tampered with."""
+    """The results of the demo; None for steps that did not happen. `named`: the audit's line about
+    the record that was tampered with."""
 
     records: int = 0
     seconds: float = 0.0
@@ -65,40 +65,42 @@ class SparkSummary:
     def problem(self) -> str | None:
         """Return the problem in one sentence; None if all went well."""
         if self.backfill is not None and self.backfill.status:
-            return f"The backfill ended with status {self.backfill.status}"
+            return f"The backfill exited with status {self.backfill.status}"
         if self.comparison is not None and self.comparison.different is not None:
-            return "The copy is not equal to its source"
+            return "The copy differs from its source"
         if self.audit is not None and self.audit.status != _EQUAL:
-            return f"The audit of a good copy ended with status {self.audit.status}"
+            return f"The audit of an undamaged copy exited with status {self.audit.status}"
         if self.second_audit is not None and self.named is None:
-            return "The audit did not name the record that was tampered with"
+            return "The audit did not find the record that was tampered with"
         return None
 
     def lines(self) -> Iterator[str]:
         if self.backfill is not None:
             yield (
-                f"Backfill of {HISTORY.name}: {HISTORY.backlog:,} records that were there before, "
-                f"in {self.backfill.seconds:.0f} s, Spark's start included"
+                f"Backfill of {HISTORY.name}: {HISTORY.backlog:,} existing records in "
+                f"{self.backfill.seconds:.0f} s, including Spark's start"
             )
-        yield f"Copied {self.records:,} records on Spark in all, in {self.seconds:.0f} s"
+        yield f"Copied {self.records:,} records on Spark in {self.seconds:.0f} s"
         if self.comparison is not None and self.comparison.different is None:
             yield f"Compared record by record: {self.comparison.equal:,} equal, none different"
         if self.audit is not None:
             yield f"Audit ({self.audit.seconds:.0f} s): {self.audit.lines[-1]}"
         if self.named is not None:
-            yield f"One byte of {self.tampered} changed on the target; the audit: {self.named}"
+            yield (
+                f"Changed one byte of {self.tampered} on the target; the audit found: {self.named}"
+            )
 
 
 def run_spark_demo(
     view: View, stop: Stop, seconds: float | None, clock: Clock = SYSTEM_CLOCK
 ) -> SparkSummary:
-    """Run all steps, or until `stop`; with `seconds` the mirror runs until that long after the
-    clusters started. Raises as `on_two_clusters`."""
+    """Run all steps, or until `stop`. With `seconds`, the mirror runs until that long after the
+    clusters were up. Raises the errors of `on_two_clusters`."""
     return on_two_clusters(view, stop, seconds, clock, lambda stage: _SparkDemo(stage).run())
 
 
 class _SparkDemo:
-    """The steps after both clusters have started."""
+    """The steps of the demo once both clusters are up."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -132,11 +134,11 @@ class _SparkDemo:
         self._view.say(f"Its pages: {listener}/metrics and {listener}/health")
         log = self._stage.directory / "mirror.log"
         with contextlib.closing(Mirror(self._properties, log, listener)) as mirror:
-            # The engine copies in steps, so that something is always on its way.
-            self._until(producer, mirror, self._following, "it follows")
+            # The engine copies in steps, so some records are always in flight.
+            self._until(producer, mirror, self._following, "copying continuously")
             self._view.say(
-                f"All is within {_NEAR_S:g} s of its source, {self._stage.elapsed_s:.1f} s after "
-                "the clusters were up"
+                f"All partitions are within {_NEAR_S:g} s of their sources, "
+                f"{self._stage.elapsed_s:.1f} s after the clusters were up"
             )
             until = self._stage.until
             while until is not None and not until.expired():
@@ -151,7 +153,7 @@ class _SparkDemo:
             self._told.records = self._stage.progress.copied_records()
             status = mirror.stop(_MIRROR_STOP_S)
             if status:
-                raise ProcessFailed(f"connect-mirror-maker ended with status {status}; see {log}")
+                raise ProcessFailed(f"connect-mirror-maker exited with status {status}; see {log}")
 
     def _audit(self) -> None:
         arguments = ["connect-mirror-audit", str(self._properties)]
@@ -159,7 +161,7 @@ class _SparkDemo:
         self._view.say(self._told.audit.lines[-1])
 
     def _tamper_and_audit(self) -> None:
-        """Change the record in the middle of a partition."""
+        """Change the record in the middle of a partition, then audit the copy."""
         partition = 0
         end = self._stage.progress.latest.ends[TAMPERED.name, partition].target_end
         topic = f"{PREFIX}{TAMPERED.name}"
@@ -173,7 +175,7 @@ class _SparkDemo:
         ]
         ran = self._told.second_audit = self._run(arguments, "second-audit.log")
         self._told.named = _line_about(ran, end // 2)
-        self._view.say(self._told.named or f"The audit ended with status {ran.status}")
+        self._view.say(self._told.named or f"The audit exited with status {ran.status}")
 
     def _run(
         self, arguments: Sequence[str], log: str, say: Callable[[str], None] = lambda line: None
@@ -184,7 +186,7 @@ class _SparkDemo:
             arguments, Path(stage.directory / log), stage.stop, stage.clock, _COMMAND_S, say
         )
 
-    # Looking.
+    # Observation.
 
     def _following(self) -> bool:
         return self._stage.nearly_in_sync(_NEAR_S)
@@ -204,11 +206,13 @@ class _SparkDemo:
 
 
 def _line_about(ran: Ran, offset: int) -> str | None:
-    """What the audit says of the one record at this offset; None where it does not name it."""
+    """Return the audit's line about the record at this offset; None if there is none."""
     if ran.status != _DIFFERENT:
         return None
     for line in ran.lines:
         kind, *rest = line.split("\t")
         if kind == "changed" and rest[-1] == str(offset):
-            return f"{rest[0]} record {kind}, at offset {rest[1]} of the source, {rest[2]} here"
+            return (
+                f"{rest[0]} record {kind}, at source offset {rest[1]} and target offset {rest[2]}"
+            )
     return None

@@ -1,6 +1,6 @@
-"""What the demos have in common: two clusters, a backlog on the first, and how far the copy is.
+"""Shared by the demos: two clusters, a backlog on the first, and the progress of the copy.
 
-Everything runs on the main thread; what is started is closed in reverse order, whatever happens.
+Everything runs on the main thread. Resources are always closed in reverse order.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ T = TypeVar("T")
 
 TICK_S = 0.5
 BUSY_TICK_S = 0.2
-"""Between two looks; shorter while the backlog is copied, which takes only seconds."""
+"""Interval between observations. It is shorter while the backlog is copied, which takes only
+seconds."""
 
 _BACKLOG_S = 180.0
 _CREATE_S = 30.0
 PREFIX = f"{SOURCE}."
-"""What the mirror puts before a topic's name."""
+"""The prefix of copied topics' names."""
 
 
 def on_two_clusters(
@@ -59,14 +60,14 @@ def on_two_clusters(
     *,
     repeats: bool = False,
 ) -> T:
-    """Start both clusters, and run `act` with them; `seconds` counts from then on (None: no end).
+    """Start both clusters, and call `act` with them. `seconds` counts from then on (None: no end).
     `repeats`: records may be copied twice.
 
-    Raises `ConnectError`, whose message is for the person at the terminal, and `StopRequested` when
-    the end was asked for before there was anything to tell.
+    Raises `ConnectError`, whose message is for the user, and `StopRequested` if a stop was
+    requested before there was any result.
     """
     with stop.interrupting():
-        shown = f"Fetching Kafka {KAFKA_VERSION}"
+        shown = f"Downloading Kafka {KAFKA_VERSION}"
         kafka = kafka_runtime(lambda done: _download(view, shown, done))
     with _directory(view) as directory:
         view.say(f"Starting two Kafka {KAFKA_VERSION} clusters, {SOURCE} and {TARGET}")
@@ -84,12 +85,12 @@ def _download(view: View, what: str, progress: DownloadProgress) -> None:
 
 @contextlib.contextmanager
 def _directory(view: View) -> Iterator[Path]:
-    """A directory for logs and the properties file; it stays when something failed."""
+    """Yield a directory for logs and the properties file. It is kept if something failed."""
     directory = Path(tempfile.mkdtemp(prefix="mirror-demo-"))
     try:
         yield directory
     except ConnectError:
-        view.say(f"Failed; all logs are in {directory}")
+        view.say(f"The demo failed; all logs are in {directory}")
         raise
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
@@ -99,7 +100,7 @@ def _directory(view: View) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A producer process: what it is called, and its process."""
+    """A producer process and its name in messages."""
 
     what: str
     process: GuardedProcess
@@ -111,7 +112,7 @@ class Child:
 
 
 class Stage:
-    """Both clusters, the topics and their backlog, and what was seen of the copy. Used by one
+    """Both clusters, the topics and their backlog, and the observations of the copy. Used by one
     thread."""
 
     def __init__(
@@ -126,7 +127,7 @@ class Stage:
         *,
         repeats: bool,
     ) -> None:
-        """`repeats`: the copy may hold records twice."""
+        """`repeats`: records may be in the copy twice."""
         self.view = view
         self.stop = stop
         self.until = until
@@ -142,7 +143,7 @@ class Stage:
 
     @property
     def elapsed_s(self) -> float:
-        """Since both clusters were up."""
+        """Return the seconds since both clusters were up."""
         return self.clock.monotonic() - self._began_at
 
     def create_topics(self) -> None:
@@ -158,7 +159,7 @@ class Stage:
             admin.close()
 
     def start_producer(self, mode: str) -> Child:
-        """`backlog` or `steady`. The caller closes its process."""
+        """Start a producer. `mode`: `backlog` or `steady`. The caller closes the process."""
         command = [sys.executable, "-m", "deploy.demo.producer", mode, self.servers[0]]
         process = GuardedProcess(command, self.directory / "producer.log")
         return Child("The demo's producer", process)
@@ -180,12 +181,12 @@ class Stage:
         self._backlog_ends = self._watcher.observe({}).ends
 
     def observe(self, reported_lag: Mapping[PartitionKey, int]) -> Observation:
-        """Look at both clusters; `reported_lag` is what those who copy say."""
+        """Observe both clusters. `reported_lag`: the lag that the mirror reports."""
         self.progress.add(self._watcher.observe(reported_lag))
         return self.progress.latest
 
     def show(self, state: str, hint: str = "") -> None:
-        """The table of topics as observed last, and where all stands in one line."""
+        """Show the table of topics of the last observation, and the overall state in one line."""
         rows = self.progress.rows()
         lags = [row.lag_records for row in rows if row.lag_records is not None]
         self.view.topics(
@@ -213,8 +214,8 @@ class Stage:
             self.stop.event.wait(tick_s)
 
     def backlog_copied(self) -> tuple[int, int]:
-        """(copied, all) records of the backlog, of the topics whose offsets tell how much is left;
-        and show it."""
+        """Return the number of copied records and of all records of the backlog, and show it.
+        Counts the topics whose offsets show how much is left."""
         done = total = 0
         for topic in TOPICS:
             for key in topic.partition_keys if topic.gapless else ():
@@ -225,18 +226,18 @@ class Stage:
         return done, total
 
     def all_arrived(self) -> bool:
-        """Whether the newest records of all partitions, as far as they were seen, are in the
-        copy. False also when that cannot be told just now."""
+        """Whether the newest observed records of all partitions are in the copy. False also if this
+        cannot be determined now."""
         ends = self.progress.latest.ends
         if not nearly_in_sync(TOPICS, ends):
             return False
         try:
             return not self.checker.newest_arrived(ends)
         except RetriableError:
-            return False  # asked again at the next look; whatever is wrong shows there
+            return False  # The next observation tries again, and shows a permanent problem.
 
     def nearly_in_sync(self, near_s: float) -> bool:
-        """Whether all partitions are within so many seconds of their sources."""
+        """Whether all partitions are within `near_s` seconds of their sources."""
         return nearly_in_sync(TOPICS, self.progress.latest.ends, near_s)
 
     def drained(self) -> bool:

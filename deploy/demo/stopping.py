@@ -1,7 +1,7 @@
-"""Ctrl-C, SIGTERM and a closed terminal, at any moment.
+"""Handles Ctrl-C, SIGTERM and a closed terminal.
 
-The first asks the demo to end: what only waits is interrupted, the rest sees `Stop.event`. A second
-ends the process at once; its children are guarded and go with it.
+The first signal asks the demo to end. It interrupts blocking waits; other code checks `Stop.event`.
+The second signal ends the process at once, and its guarded children with it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class StopRequested(BaseException):
-    """Raised out of what cannot look at the event; not an error, so no handler may swallow it."""
+    """Interrupts code that cannot check the event. Not derived from Exception, so that no handler
+    swallows it."""
 
 
 class Stop:
-    """Made and used on the main thread; `event` may be waited for on any."""
+    """A stop request. Created and used on the main thread; any thread may wait for `event`."""
 
     def __init__(self) -> None:
         self.event = StopEvent()
         self._interrupting = False
 
     def install(self) -> None:
-        """Take over the signals, for the rest of the process."""
+        """Install the signal handlers, for the rest of the process."""
         for number in _SIGNALS:
             signal.signal(number, self._handle)
 
@@ -47,13 +48,13 @@ class Stop:
             raise StopRequested
 
     def check(self) -> None:
-        """Raise `StopRequested` if an end was asked for."""
+        """Raise `StopRequested` if a stop was requested."""
         if self.event.is_set():
             raise StopRequested
 
     @contextlib.contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Inside, a signal raises `StopRequested` wherever the main thread is."""
+        """Within the block, let a signal raise `StopRequested` on the main thread at any point."""
         self._interrupting = True
         try:
             self.check()
@@ -64,10 +65,10 @@ class Stop:
 
 @contextlib.contextmanager
 def own_foreground() -> Iterator[None]:
-    """Under `make` on a terminal: become the terminal's foreground process group, so that Ctrl-C
-    ends the demo, which exits with 0, and not `make`, which would call that an error.
+    """Under `make` on a terminal, become the terminal's foreground process group. Ctrl-C then ends
+    only the demo, with status 0; otherwise `make` would report an error.
 
-    Ctrl-Z is ignored meanwhile: the shell would not see that we were suspended.
+    Ctrl-Z is ignored within the block, because the shell would not notice the suspension.
     """
     terminal = _terminal() if "MAKELEVEL" in os.environ else None
     if terminal is None:
@@ -80,7 +81,7 @@ def own_foreground() -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # the terminal, or make, may be gone
+        with contextlib.suppress(OSError):  # The terminal or make may be gone.
             os.tcsetpgrp(terminal, before)
         for number, handler in ignored.items():
             signal.signal(number, handler)
@@ -90,7 +91,8 @@ _JOB_SIGNALS = (signal.SIGTTOU, signal.SIGTTIN, signal.SIGTSTP)
 
 
 def _terminal() -> int | None:
-    """The terminal's descriptor if we are in its foreground and may become a group of our own."""
+    """Return the terminal's descriptor if we are in its foreground and may create our own process
+    group."""
     descriptor = sys.__stdin__.fileno() if sys.__stdin__ is not None else -1
     try:
         if os.tcgetpgrp(descriptor) == os.getpgrp() and os.getpid() != os.getpgrp():

@@ -17,8 +17,8 @@ _MEGA = 1e6
 
 @dataclass(slots=True)
 class BacklogRun:
-    """The copying of the backlog, between the first look that saw records in the copy and the
-    first that saw all of them. Times in monotonic seconds."""
+    """The copying of the backlog, from the first observation with records in the copy to the first
+    one with all of them. Times are in monotonic seconds."""
 
     began_at: float | None = None
     ended_at: float | None = None
@@ -52,7 +52,7 @@ class BacklogRun:
 
 @dataclass(slots=True)
 class Summary:
-    """Figures of one run. Sizes are those of keys and values, uncompressed."""
+    """The figures of one run. Sizes are those of keys and values, uncompressed."""
 
     records: int
     size: float
@@ -69,11 +69,11 @@ class Summary:
     def problem(self) -> str | None:
         """Return the problem in one sentence; None if all went well."""
         if self.comparison is not None and self.comparison.different is not None:
-            return "The copy is not equal to its source"
+            return "The copy differs from its source"
         if self.moved is not None and not self.moved.exact:
             return "The moved group did not read each record exactly once"
         if self.mirror_status:
-            return f"connect-mirror-maker ended with status {self.mirror_status} when stopped"
+            return f"connect-mirror-maker exited with status {self.mirror_status} when stopped"
         return None
 
     def lines(self) -> Iterator[str]:
@@ -85,23 +85,23 @@ class Summary:
             yield backlog
         if self.cost is not None:
             yield (
-                f"The mirror used {self.cost.cpu_s:.1f} s of CPU, its start included, and "
+                f"The mirror used {self.cost.cpu_s:.1f} s of CPU, including its start, and "
                 f"{self.cost.rss_bytes / _MEGA:.0f} MB of memory"
             )
         if self.latencies_ms:
             yield (
-                f"From producer (5 ms of linger included) to a consumer of the copy: p50 "
-                f"{percentile(self.latencies_ms, 0.5)} ms, p99 "
+                "Latency from producer (including 5 ms of linger) to a consumer of the copy: "
+                f"p50 {percentile(self.latencies_ms, 0.5)} ms, p99 "
                 f"{percentile(self.latencies_ms, 0.99)} ms ({len(self.latencies_ms):,} records)"
             )
         if self.comparison is None:
-            yield "Not compared, because some records had not been copied yet"
+            yield "The records were not compared, because some had not been copied yet"
         elif self.comparison.different is None:
             yield f"Compared record by record: {self.comparison.equal:,} equal, none different"
         else:
             yield (
-                f"Compared record by record: {self.comparison.equal:,} equal, then not: "
-                f"{self.comparison.different}"
+                f"Compared record by record: {self.comparison.equal:,} are equal up to the first "
+                f"difference: {self.comparison.different}"
             )
         if self.moved is not None:
             yield self.moved.describe()

@@ -1,7 +1,7 @@
-"""Changes one record in a broker's log files, so that neither brokers nor consumers can notice.
+"""Changes one record in a broker's log files so that brokers and consumers cannot notice.
 
-What a disk or a person might do to a copy, for an audit to find: one byte of a record's value is
-another one, and the checksum of its batch is made right again.
+Simulates damage by a disk or a person, for an audit to find: one byte of a record's value is
+changed, and the checksum of its batch is corrected.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _CRC_AT = CRC_START - _CRC.size
 
 
 def tamper(data: Path, topic: str, partition: int, offset: int) -> tuple[bytes, bytes]:
-    """Change a record with a value; `data` is the broker's log directory. The broker may run.
+    """Change a record with a value. `data`: the broker's log directory. The broker may run.
 
-    Returns the value before and after. Raises `DataError` where there is no such record, or where
-    its batch is compressed.
+    Returns the value before and after. Raises `DataError` if there is no such record, or its batch
+    is compressed.
     """
     where = f"{topic}-{partition}"
     for segment in sorted((data / where).glob("*.log"), reverse=True):
@@ -50,7 +50,7 @@ def _tamper_in(segment: Path, offset: int) -> tuple[bytes, bytes]:
 
 
 def _change(batch: memoryview, offset: int) -> tuple[bytes, bytes]:
-    """Change the record in place; the batch's checksum, too."""
+    """Change the record in place, and correct the batch's checksum."""
     records = list(iter_records(batch))
     found = bytes(batch)
     at = HEADER_SIZE
@@ -71,7 +71,8 @@ def _change(batch: memoryview, offset: int) -> tuple[bytes, bytes]:
 
 
 def _check_one_differs(before: list[Record], after: list[Record], offset: int) -> None:
-    """The value's bytes might have been found in another field of a record."""
+    """Raise unless only this record's value differs, because the value's bytes might occur in
+    another field too."""
     differing = [
         old.offset for old, new in zip(before, after, strict=True) if old.value != new.value
     ]

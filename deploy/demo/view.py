@@ -1,6 +1,6 @@
-"""What the demo shows: a live view on a terminal, plain lines where the output is no terminal.
+"""The demo's output: a live view on a terminal, otherwise plain lines.
 
-Both take the same calls, from one thread (`bar` from any).
+Both views have the same methods, for one thread (`bar` for any thread).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LiveView", "PlainView", "View", "WorkerRow", "make_view"]
 
 _REFRESH_HZ = 4
 PLAIN_EVERY_S = 5.0
-"""How often the plain view says where the copying stands."""
+"""Interval of the plain view's lines about topics."""
 
 _PLAIN_STEP = 20
 """Percent between two lines of a plain progress bar."""
@@ -33,7 +33,7 @@ _PLAIN_STEP = 20
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One Connect worker. `state` is for the reader; `runs`: its connectors and tasks."""
+    """One Connect worker. `state`: text for the user. `runs`: its connectors and tasks."""
 
     number: int
     url: str
@@ -43,19 +43,19 @@ class WorkerRow:
 
 
 class View(Protocol):
-    """See the module."""
+    """The methods of a view."""
 
     def say(self, text: str) -> None:
-        """A sentence that stays."""
+        """Print a sentence permanently."""
 
     def bar(self, what: str, done: float, total: float, unit: str) -> None:
-        """How far something is. The same `what` again moves the bar."""
+        """Show progress. Another call with the same `what` updates the bar."""
 
     def topics(self, rows: Sequence[TopicRow], footer: str) -> None:
-        """Where each topic stands now."""
+        """Show the current state of each topic."""
 
     def workers(self, rows: Sequence[WorkerRow]) -> None:
-        """What each worker does now."""
+        """Show what each worker runs."""
 
     def __enter__(self) -> Self: ...
 
@@ -82,7 +82,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 class PlainView:
-    """One line at a time, for logs and pipes."""
+    """Prints line by line, for logs and pipes."""
 
     def __init__(self, out: TextIO, clock: Clock = SYSTEM_CLOCK) -> None:
         self._out = out
@@ -117,7 +117,7 @@ class PlainView:
         self.say(footer)
 
     def workers(self, rows: Sequence[WorkerRow]) -> None:
-        """Only what has changed."""
+        """Print only the changes."""
         for row in rows:
             if self._workers.get(row.number) != row:
                 self._workers[row.number] = row
@@ -136,7 +136,7 @@ class PlainView:
 
 
 class LiveView:
-    """A terminal: sentences scroll by, bars and the table stay below and move."""
+    """A live view on a terminal: sentences scroll, bars and the table below are updated."""
 
     def __init__(self, out: TextIO) -> None:
         self._console = Console(file=out, highlight=False)
@@ -219,7 +219,7 @@ class LiveView:
 
 
 def _table(footer: str | None = None) -> Table:
-    """Without edges and padding all columns fit into 80."""
+    """Build the table. Without edges and padding all columns fit into 80 characters."""
     return Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,

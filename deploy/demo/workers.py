@@ -39,7 +39,7 @@ __all__ = [
 COMMAND = "connect-distributed"
 MIRROR, HEARTBEAT = "mirror", "heartbeat"
 TASKS = 3
-"""Tasks of the mirror; the heartbeat has one."""
+"""Tasks of the mirror. The heartbeat connector has one task."""
 
 _PACKAGE = "org.apache.kafka.connect.mirror"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -50,9 +50,9 @@ _NOT_FOUND = 404
 
 
 def worker_properties(target_servers: str, url: str) -> str:
-    """The properties file, with comments for the person who reads it."""
+    """Return the properties file, with comments for readers."""
     return f"""\
-# What the demo gives to {COMMAND}: the file one would give Java's.
+# The demo's configuration of {COMMAND}, in the format of Java's Kafka Connect.
 bootstrap.servers = {target_servers}
 group.id = demo
 listeners = {url}
@@ -69,19 +69,19 @@ config.storage.replication.factor = 1
 offset.storage.replication.factor = 1
 status.storage.replication.factor = 1
 
-# Impatient, so that one can watch: a silent worker is dead after 6 seconds, and its tasks move 3
-# seconds later. By default it is 10 seconds, and 5 minutes in which the worker may come back.
+# Short timeouts, so that you can watch: a silent worker counts as dead after 6 seconds, and its
+# tasks move 3 seconds later. The defaults are 10 seconds, and 5 minutes for the worker to return.
 session.timeout.ms = 6000
 heartbeat.interval.ms = 1000
 scheduled.rebalance.max.delay.ms = 3000
 
-# What was copied since the last commit is copied again after a kill.
+# Records copied since the last commit are copied again after a kill.
 offset.flush.interval.ms = 2000
 """
 
 
 def connector_configs(source_servers: str, target_servers: str) -> Mapping[str, dict[str, str]]:
-    """Config by connector name, as it is sent to REST."""
+    """Return the configs by connector name, as sent to REST."""
     common = {
         "source.cluster.alias": SOURCE,
         "target.cluster.alias": TARGET,
@@ -94,7 +94,7 @@ def connector_configs(source_servers: str, target_servers: str) -> Mapping[str, 
             "tasks.max": str(TASKS),
             **common,
             "topics": ".*",
-            # Aborted transactions stay behind.
+            # Do not copy aborted transactions.
             "source.consumer.isolation.level": "read_committed",
             "replication.factor": "1",
             "offset-syncs.topic.replication.factor": "1",
@@ -103,7 +103,7 @@ def connector_configs(source_servers: str, target_servers: str) -> Mapping[str, 
             # By Spark, whose JVM takes longer to start than the demo takes to be read.
             # Nobody looks back at a demo.
             "mirror.history.url": "none",
-            # Small bites, so that the backlog takes long enough to watch.
+            # Small fetches, so that copying the backlog takes long enough to watch.
             "mirror.copy.buffer.bytes": str(_BITE_BYTES),
         },
         HEARTBEAT: {
@@ -117,14 +117,14 @@ def connector_configs(source_servers: str, target_servers: str) -> Mapping[str, 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of REST. `body` is parsed JSON; None where there is none."""
+    """A REST response. `body`: parsed JSON; None if there is none."""
 
     status: int
     body: Any
 
 
 class Worker:
-    """One `connect-distributed`. Its port stays its own over restarts. Its owner closes it."""
+    """One `connect-distributed`. Its port stays reserved over restarts. Its owner closes it."""
 
     def __init__(self, number: int, target_servers: str, directory: Path) -> None:
         self._command = installed_command(COMMAND)
@@ -153,27 +153,28 @@ class Worker:
         self._process = GuardedProcess([str(self._command), str(self.properties)], self._log)
 
     def check(self) -> None:
-        """Raise `ProcessFailed`, with the end of its log, if it has ended without being killed."""
+        """Raise `ProcessFailed` with the end of its log if it has ended without being killed."""
         status = None if self._process is None or self._killed else self._process.poll()
         if status is not None:
             raise ProcessFailed(
-                f"{COMMAND} {self.number} ended with status {status}; {self._log} says:\n"
-                f"{complaints(self._log)}"
+                f"{COMMAND} {self.number} exited with status {status}; its log {self._log} "
+                f"says:\n{complaints(self._log)}"
             )
 
     def kill(self) -> None:
-        """As kill -9."""
+        """Send SIGKILL."""
         assert self._process is not None
         self._killed = True
         self._process.kill()
 
     def request_stop(self) -> None:
-        """SIGTERM, so that final offsets are stored. A second one would end it at once."""
+        """Send SIGTERM, so that it stores its final offsets. A second one would end it at once."""
         if self._process is not None:
             self._process.signal(signal.SIGTERM)
 
     def wait(self, timeout_s: float) -> int:
-        """The exit status of one that was asked to stop; it is killed if that takes too long."""
+        """Return the exit status of a worker that was asked to stop. Kills it if that takes too
+        long."""
         assert self._process is not None
         try:
             return self._process.wait(timeout_s)
@@ -186,7 +187,7 @@ class Worker:
                 self._process.close()
 
     def ask(self, method: str, path: str, body: object = None) -> Answer | None:
-        """One request; None when the worker does not answer."""
+        """Send one request. Returns None if the worker does not respond."""
         request = urllib.request.Request(
             f"{self.url}{path}",
             data=None if body is None else json.dumps(body).encode(),
@@ -204,20 +205,23 @@ class Worker:
             return None
 
     def is_ready(self) -> bool:
-        """Whether it is in its group."""
+        """Whether the worker has joined its group."""
         answer = self.ask("GET", "/health")
         return answer is not None and answer.status == 200
 
     def leads(self) -> bool:
-        """Whether it leads its group: only leaders answer this themselves, for a connector that
-        does not exist; the others would have to forward it, which is forbidden here."""
+        """Whether the worker leads its group.
+
+        Sends a request about a connector that does not exist and forbids forwarding; only a leader
+        answers that itself.
+        """
         path = "/connectors/nobody/restart?includeTasks=true&onlyFailed=true&forward=false"
         answer = self.ask("POST", path)
         return answer is not None and answer.status == _NOT_FOUND
 
 
 class Workers:
-    """All of them. Used by one thread."""
+    """All workers. Used by one thread."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self.all = list(workers)
@@ -231,26 +235,26 @@ class Workers:
             worker.check()
 
     def ready(self) -> bool:
-        """Whether all that run are in the group."""
+        """Whether all running workers have joined the group."""
         return all(worker.is_ready() for worker in self.running)
 
     def leader(self) -> Worker | None:
-        """The group's leader; None if there is none."""
+        """Return the group's leader; None if there is none."""
         return next((worker for worker in self.running if worker.leads()), None)
 
     def create(self, name: str, config: Mapping[str, str]) -> bool:
-        """Create a connector on the last worker: whoever gets it, it reaches the leader. False
-        while the group is still finding itself. Raises `ProcessFailed` when it is refused."""
+        """Create a connector through the last worker, which forwards to the leader. Returns False
+        during a rebalance. Raises `ProcessFailed` if it is rejected."""
         answer = self.running[-1].ask("POST", "/connectors", {"name": name, "config": config})
         if answer is None or answer.status == _CONFLICT:
             return False
         if answer.status >= 300:
-            raise ProcessFailed(f"Connector {name} was refused: {answer.status} {answer.body}")
+            raise ProcessFailed(f"Connector {name} was rejected: {answer.status} {answer.body}")
         return True
 
     def placed(self) -> dict[str, str]:
-        """Worker id by connector ("mirror") and task ("mirror-0"), of what is RUNNING. Empty when
-        nobody answers."""
+        """Return the worker ID of every RUNNING connector ("mirror") and task ("mirror-0"). Empty
+        if no worker responds."""
         answer = self.running[0].ask("GET", "/connectors?expand=status")
         if answer is None or answer.status != 200:
             return {}
@@ -265,14 +269,15 @@ class Workers:
         return placed
 
     def complete(self, placed: Mapping[str, str], connectors: Collection[str]) -> bool:
-        """Whether these connectors and all their tasks are there, on workers that run."""
+        """Whether these connectors and all their tasks run, on live workers."""
         tasks = {MIRROR: TASKS, HEARTBEAT: 1}
         wanted = {f"{name}-{number}" for name in connectors for number in range(tasks[name])}
         alive = {worker.worker_id for worker in self.running}
         return placed.keys() == wanted.union(connectors) and alive.issuperset(placed.values())
 
     def reported_lag(self) -> dict[tuple[str, int], int]:
-        """Lag in records by (source topic, partition), from the workers' own pages."""
+        """Return the lag in records by (source topic, partition), from the workers' /metrics
+        pages."""
         lags: dict[tuple[str, int], int] = {}
         for worker in self.running:
             lags.update(parse_lag(read_page(f"{worker.url}/metrics?family=A")))

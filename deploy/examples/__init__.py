@@ -1,1 +1,1 @@
-"""Programs to learn from; none is part of a mirror."""
+"""Example programs. They are not part of a mirror."""

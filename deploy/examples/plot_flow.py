@@ -1,10 +1,10 @@
-"""Plots how far behind a flow was, and how much it copied, from the mirror's history.
+"""Plots the lag of a flow and its throughput, from the mirror's history.
 
     python -m deploy.examples.plot_flow mm2.properties flow.png [A->B]
 
-An example of `connectors.dataframes`: the history becomes DataFrames, Spark sums them up, and
-matplotlib (`pip install matplotlib`, or the dependency group `examples`) draws one line for each
-topic. Works the same in a notebook.
+An example of `connectors.dataframes`: Spark aggregates DataFrames of the history, and matplotlib
+(`pip install matplotlib`, or the dependency group `examples`) draws one line per topic. Works the
+same in a notebook.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Line = list[tuple[datetime, float]]
 
 
 def lag_by_topic(frames: MirrorFrames) -> dict[str, Line]:
-    """Seconds behind: of each topic's partitions the one that is furthest, for each window."""
+    """Return the lag in seconds per window: for each topic, the maximum over its partitions."""
     worst = F.max("lag_ms") / 1000
     return _lines(frames.lags().where("lag_ms is not null"), worst)
 
 
 def throughput_by_topic(frames: MirrorFrames) -> dict[str, Line]:
-    """MB of batches copied in a second, for each window."""
+    """Return the MB per second of copied batches, per window."""
     return _lines(frames.copied(), F.sum("bytes") / 1e6 / WINDOW_S)
 
 
@@ -53,7 +53,7 @@ def _lines(rows: DataFrame, value: Any) -> dict[str, Line]:
 
 
 def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], file: str) -> None:
-    """One chart above the other, each with its title, into `file`: PNG, SVG or PDF by its name."""
+    """Draw the charts below one another into `file`, as PNG, SVG or PDF by its extension."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4 * len(charts)), layout="constrained")
@@ -65,7 +65,7 @@ def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], file: str) -> None:
         for number, topic in enumerate(topics):
             values = dict(lines.get(topic, ()))
             if values:
-                # A window without a row is one in which nothing was behind, or was copied.
+                # A window without a row had no lag or no copied records.
                 shown = [values.get(at, 0.0) for at in times]
                 axes.plot(times, shown, ".-", label=topic, color=f"C{number}")
         axes.grid(visible=True, alpha=0.3)
@@ -73,7 +73,7 @@ def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], file: str) -> None:
         if lines:
             axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
         else:
-            axes.text(0.5, 0.5, "nothing in the history", ha="center", transform=axes.transAxes)
+            axes.text(0.5, 0.5, "no history", ha="center", transform=axes.transAxes)
     if times:
         margin = timedelta(seconds=WINDOW_S)
         every[-1].set_xlim(times[0] - margin, times[-1] + margin)
@@ -82,7 +82,7 @@ def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], file: str) -> None:
 
 
 def _windows(charts: Iterable[tuple[str, Mapping[str, Line]]]) -> list[datetime]:
-    """All windows from the first to the last that any line has."""
+    """Return all windows from the first to the last of any line."""
     found = [at for _, lines in charts for line in lines.values() for at, _ in line]
     if not found:
         return []
@@ -101,14 +101,14 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with open_frames(config, flow[0] if flow else None) as frames:
             charts = [
-                ("Seconds behind the source", lag_by_topic(frames)),
-                ("MB copied in a second", throughput_by_topic(frames)),
+                ("Lag in seconds", lag_by_topic(frames)),
+                ("Throughput in MB/s", throughput_by_topic(frames)),
             ]
     except ConnectError as error:
         print(error, file=sys.stderr)
         return 1
     draw(charts, file)
-    print(f"Drawn into {file}")
+    print(f"Plotted to {file}")
     return 0
 
 

@@ -1,7 +1,8 @@
-"""MkDocs hooks of the documentation site: a copy of Mermaid, and no requests to other hosts.
+"""MkDocs hooks of the documentation site: they add a copy of Mermaid and forbid requests to other
+hosts.
 
 Material for MkDocs loads Mermaid from a content delivery network unless the page has it already. So
-the site gets its own copy, from a pinned jar that is kept in the user's cache.
+the site gets its own copy, from a pinned jar in the user's cache.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _FOREIGN = re.compile(
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Load our copy of Mermaid before Material looks for one."""
+    """Load our copy of Mermaid before Material looks for it."""
     config.extra_javascript = [*config.extra_javascript, _SCRIPT]
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the script. Raises `PluginError` if it is not in the cache and cannot be fetched."""
+    """Add the script. Raises `PluginError` if it is not in the cache and cannot be downloaded."""
     (mermaid,) = read_lock(_LOCK.read_text())
     try:
         (jar,) = fetch_jars([mermaid], "documentation")
@@ -47,7 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Raises `PluginError` if the page loads anything from another host."""
+    """Raise `PluginError` if the page loads anything from another host."""
     for tag in _FOREIGN.findall(output):
         if 'rel="canonical"' not in tag:
             raise PluginError(f"{page.file.src_uri} loads from another host: {tag}")

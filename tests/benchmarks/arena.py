@@ -52,7 +52,7 @@ class Mirror:
         """Raise with the log's name if the mirror has ended by itself."""
         status = self.process.poll()
         if status is not None:
-            raise RuntimeError(f"The mirror ended with status {status}; see {self.process.log}")
+            raise RuntimeError(f"The mirror exited with status {status}; see {self.process.log}")
 
 
 class Arena:

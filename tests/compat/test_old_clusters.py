@@ -245,7 +245,7 @@ def test_a_copy_that_is_stored_as_before_kafka_0_11_is_refused(
     remote = create_topic(
         flow.target_servers, name=flow.remote(topic), configs={"message.format.version": "0.10.2"}
     )
-    why = "stores messages in the format of Kafka 0.10.2"
+    why = "uses message format 0.10.2"
     properties = flow.properties({"metrics.listener": listener})
     with running(properties, tmp_path, logs / "mirror.log") as mirror:
         _wait_told(listener, f"topic {remote} is not ready: it {why}")

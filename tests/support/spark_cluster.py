@@ -3,8 +3,8 @@
     with SparkCluster(workers=2) as cluster:
         run({"spark.master": cluster.url})
 
-Its processes see neither this program's directory nor its Python environment: what executors run
-has to be shipped to them, as on other machines. Nothing outlives the block, executors included.
+Its processes see neither this program's directory nor its Python environment. As on other machines,
+code must be sent to executors. All processes end with the block, executors included.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _PYTHON = "pyspark.daemon"
 _LOCAL_VARIABLE = "SPARK_LOCAL_DIRS"
 _OWN_VARIABLE = "SPARK_CLUSTER_DIRECTORY"
-"""All its processes have it: so they are found, whatever became of their parents."""
+"""All processes of the cluster have this variable, so they are found even if their parents are
+dead."""
 
 
 class SparkCluster:
@@ -62,11 +63,11 @@ class SparkCluster:
         home: Path | None = None,
         hosts: bool = False,
     ) -> None:
-        """`cores`, `memory`: what each worker has for executors. `path`: where executors find
-        programs, before the system's; they look for Python there. `logs`: where master, workers
-        and executors write; without it, that is deleted with the rest. `home`: of Spark. `hosts`:
-        each worker has a loopback address of its own, as Spark tells machines apart by that; not
-        every system has more than one."""
+        """`cores`, `memory`: each worker's resources for executors. `path`: where executors look
+        for programs such as Python, before the system's PATH. `logs`: the output directory of
+        master, workers and executors; by default a temporary one. `home`: Spark's home. `hosts`:
+        give each worker its own loopback address, because Spark tells machines apart by address;
+        not every system supports that."""
         self._count = workers
         self._cores = cores
         self._memory = memory
@@ -82,17 +83,17 @@ class SparkCluster:
 
     @property
     def url(self) -> str:
-        """For `spark.master`."""
+        """Return the URL for `spark.master`."""
         return f"spark://{LOOPBACK}:{self._port}"
 
     @property
     def workers(self) -> list[int]:
-        """Numbers of the workers that were not killed."""
+        """Return the numbers of the workers that were not killed."""
         return list(self._workers)
 
     def start(self, timeout_s: float = _START_TIMEOUT_S) -> Self:
-        """Start all; returns when the master knows all workers. Raises `DeployError`; nothing is
-        left running then."""
+        """Start all processes. Returns once the master knows all workers. Raises `DeployError`;
+        then no process is left running."""
         deadline = Deadline(timeout_s)
         try:
             self._start_master(deadline)
@@ -105,45 +106,46 @@ class SparkCluster:
         return self
 
     def add_worker(self, timeout_s: float = _START_TIMEOUT_S) -> int:
-        """One more; its number."""
+        """Add a worker and return its number."""
         before = len(self.workers)
         number = self._launch_worker()
         self._wait(Deadline(timeout_s), before + 1)
         return number
 
     def kill_worker(self, number: int) -> None:
-        """SIGKILL to a worker and its executors, as where a machine is lost."""
+        """Send SIGKILL to a worker and its executors, like the loss of a machine."""
         process = self._workers.pop(number)
         process.kill()
         process.close()
 
     def executors(self, worker: int | None = None) -> list[int]:
-        """Process ids of the executors that run, of one worker or of all."""
+        """Return the process IDs of running executors, of one worker or of all."""
         return [
             process.pid for process in self._processes(worker) if _EXECUTOR in _command(process)
         ]
 
     def pythons(self, worker: int | None = None) -> list[int]:
-        """Process ids of the Python processes that executors run tasks in, of one worker or of
-        all; also of those that outlived their executor."""
+        """Return the process IDs of the Python processes that run executors' tasks, of one worker
+        or of all. Includes processes that outlived their executor."""
         return [process.pid for process in self._processes(worker) if _PYTHON in _command(process)]
 
     def commands(self) -> list[list[str]]:
-        """The command lines of all its processes, as everybody on the machine sees them."""
+        """Return the command lines of all its processes, as every user of the machine sees them."""
         return [_command(process) for process in self._processes()]
 
     def applications(self) -> list[dict[str, Any]]:
-        """Applications that run, as the master tells them."""
+        """Return the running applications, as the master reports them."""
         return list(self._ask()["activeapps"])
 
     def close(self) -> None:
-        """Kill everything, wait until it is gone, and delete what it wrote. May be called again."""
+        """Kill all processes, wait until they have ended, and delete the temporary files. May be
+        called repeatedly."""
         for process in [*self._workers.values(), *([self._master] if self._master else [])]:
             process.signal(signal.SIGKILL, group=True)
             process.close()
         self._workers.clear()
         self._master = None
-        # Python on an executor ends by itself when its executor is gone; what does not is made to.
+        # A Python worker process ends by itself when its executor is gone. Kill those that do not.
         _, left = psutil.wait_procs(self._processes(), _END_TIMEOUT_S)
         for orphan in left:
             orphan.kill()
@@ -184,7 +186,7 @@ class SparkCluster:
     def _launch_worker(self) -> int:
         self._started += 1
         number = self._started
-        # Executors work there, and what they print stays there, each's in a folder of its own.
+        # Executors work in it and write their output there, each in its own folder.
         work = self._logs / f"spark-work-{number}"
         arguments = ["--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory]
         self._workers[number] = self._launch(
@@ -209,7 +211,8 @@ class SparkCluster:
         )
 
     def _environment(self, own: Path) -> dict[str, str]:
-        """Nothing of this process's, but where Java is."""
+        """Return the processes' environment: this process's environment is left out, except for the
+        location of Java."""
         return {
             "PATH": os.pathsep.join([*self._path, os.defpath.strip(os.pathsep)]),
             "HOME": str(own),
@@ -231,7 +234,7 @@ class SparkCluster:
         return lease.port
 
     def _wait(self, deadline: Deadline, workers: int) -> None:
-        """Until the master answers and knows so many workers that live."""
+        """Wait until the master responds and knows this number of live workers."""
         pause = threading.Event()
         while True:
             for process in (self._master, *self._workers.values()):
@@ -244,9 +247,9 @@ class SparkCluster:
                 if len([w for w in self._ask()["workers"] if w["state"] == "ALIVE"]) >= workers:
                     return
             except (OSError, http.client.HTTPException, ValueError):
-                pass  # it does not listen yet
+                pass  # The master does not listen yet.
             if deadline.expired():
-                raise ProcessFailed(f"The Spark cluster was not there in time; see {self._logs}")
+                raise ProcessFailed(f"The Spark cluster did not start in time; see {self._logs}")
             pause.wait(_POLL_S)
 
     def _ask(self) -> dict[str, Any]:
@@ -257,7 +260,7 @@ class SparkCluster:
         finally:
             connection.close()
         if not isinstance(answer, dict):
-            raise ValueError("not the master's state")
+            raise ValueError("the response is not the master's state")
         return answer
 
     def _processes(self, worker: int | None = None) -> list[psutil.Process]:
@@ -266,7 +269,7 @@ class SparkCluster:
             environment = _environment(process)
             if environment.get(_OWN_VARIABLE) != str(self._directory):
                 continue
-            # An executor gives its Python processes folders of theirs below its worker's.
+            # An executor's Python processes work in folders below the worker's directory.
             local = Path(environment.get(_LOCAL_VARIABLE, ""))
             if worker is None or local.is_relative_to(self._directory / f"worker-{worker}"):
                 found.append(process)
@@ -276,7 +279,7 @@ class SparkCluster:
 def _environment(process: psutil.Process) -> dict[str, str]:
     try:
         return dict(process.environ())
-    except psutil.Error:  # of somebody else, or gone
+    except psutil.Error:  # Another user's process, or one that has ended.
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Prints an audit's report: tables on a terminal, tab-separated lines where a program reads."""
+"""Prints an audit's report: tables on a terminal, otherwise tab-separated lines."""
 
 from __future__ import annotations
 
@@ -85,8 +85,7 @@ def _print_begin(printer: _Printer, facts: PartitionFacts) -> None:
     if facts.began > facts.first:
         printer.line(
             f"{_name(facts.source)}: the offset map begins at {facts.began}; if earlier records "
-            "were "
-            "left out on purpose (--since, auto.offset.reset=latest), use --from-begin",
+            "were left out on purpose (--since, auto.offset.reset=latest), use --from-begin",
             "yellow",
         )
 
@@ -121,7 +120,10 @@ def _ledger_summary(report: LedgerReport) -> str:
     lost = sum(check.lost for check in report.checks)
     different = sum(partition.different for partition in partitions)
     placed = sum(check.placed for check in report.checks)
-    told = f"The ledger accounts for {accounted} of {accounted + missing} source offsets"
+    told = (
+        f"The ledger (offset map and stored offsets) accounts for {accounted} of "
+        f"{accounted + missing} source offsets"
+    )
     if report.whole:
         told += f". The flow is small, so all of it was read: {equal} records are equal"
     elif drawn:
@@ -130,12 +132,12 @@ def _ledger_summary(report: LedgerReport) -> str:
             f"offsets, and {equal} records in them are equal"
         )
     else:
-        told += "; no records were available to sample"
+        told += "; there were no records to sample"
     if lost or different or report.samples.absent:
         absent = len(report.samples.absent)
         return (
-            f"{told}. {different} of the records that were read differ, {lost} are lost at the "
-            f"target's end, {absent} partitions have no copy."
+            f"{told}. {different} of the sampled records differ, {lost} are lost at the target's "
+            f"end, {absent} partitions have no copy."
         )
     if not report.samples.complete:
         return f"{told}. Some partitions could not be read."
@@ -146,7 +148,7 @@ def _ledger_summary(report: LedgerReport) -> str:
         return f"{told}. --mode logs compares the remaining offsets."
     if not drawn:
         return f"{told}. --mode logs compares all records."
-    return f"{told}, and none differs. {_what_it_proves(report, placed, equal, drawn)}"
+    return f"{told}, with no difference. {_what_it_proves(report, placed, equal, drawn)}"
 
 
 def _what_it_proves(report: LedgerReport, placed: int, equal: int, drawn: int) -> str:
@@ -158,11 +160,12 @@ def _what_it_proves(report: LedgerReport, placed: int, equal: int, drawn: int) -
     besides = f"; {besides} were not read" if besides else ""
     if equal >= placed:
         return f"So all of them are on the target{besides}. --mode logs reads everything."
-    # Samples are uniform: n of them all miss a damaged share with probability (1 - share) ** n.
+    # Samples are uniform, so the probability that n of them all miss a damaged share is (1 - share)
+    # ** n.
     return (
-        "This does not prove the rest equal, but damage to "
+        "This does not prove that the other records are equal, but damage to "
         f"{100 * (1 - 0.05 ** (1 / drawn)):.2g} % of it or more would be found with a "
-        f"probability of 95 %{besides}. --mode logs proves it."
+        f"probability of 95 %{besides}. --mode logs compares all records."
     )
 
 

@@ -1,6 +1,7 @@
 """Shows the progress of an audit on a terminal: bytes read and left, the rate, and the time left.
 
-Progress goes to stderr, so that stdout holds only the report. It is shown only on a terminal.
+The progress goes to stderr, so that stdout contains only the report. Without a terminal, nothing is
+shown.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["AuditProgress"]
 
 
 class _Bytes(ProgressColumn):
-    """Column with the bytes read and the estimated bytes left."""
+    """A column with the bytes read and the estimated bytes left."""
 
     def render(self, task: Task) -> Text:
         left = max(0.0, (task.total or 0.0) - task.completed)
@@ -38,7 +39,7 @@ class _Bytes(ProgressColumn):
 
 
 class AuditProgress:
-    """Progress over these ranges while the block runs; advances as ranges end. For one thread."""
+    """Shows the progress over these ranges while the block runs. For one thread."""
 
     def __init__(self, ranges: Iterable[AuditRange], out: TextIO | None = None) -> None:
         stream = sys.stderr if out is None else out

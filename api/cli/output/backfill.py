@@ -1,5 +1,5 @@
-"""Shows a backfill: its plan, its progress and its result. On a terminal as a bar, elsewhere as
-lines."""
+"""Shows a backfill: its plan, its progress and its result. The progress is a bar on a terminal,
+otherwise lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def size_text(size: float) -> str:
 
 
 STARTING_S = 60.0
-"""Time limit for starting a Spark session and its first tasks; a longer wait has another cause."""
+"""Time without progress until it is shown. Starting a Spark session and its first tasks takes
+less."""
 
 
 def time_text(seconds: float) -> str:
@@ -48,7 +49,7 @@ def time_text(seconds: float) -> str:
 
 
 def progress_text(progress: JobProgress, now_ms: int) -> str:
-    """Format one progress line: share, bytes, rate, and expected end (UTC where the machine is)."""
+    """Format one progress line: share, bytes, rate, and expected end in the machine's time zone."""
     total = progress.copied_bytes + progress.left_bytes
     parts = [
         f"{progress.share:4.0%}",
@@ -58,7 +59,7 @@ def progress_text(progress: JobProgress, now_ms: int) -> str:
     ]
     if progress.left_s is None:
         starting = not progress.copied_bytes and progress.seconds < STARTING_S
-        parts.append("starting" if starting else "nothing moves now")
+        parts.append("starting" if starting else "no progress now")
     elif progress.left_offsets:
         arrival = datetime.fromtimestamp(now_ms / 1000 + progress.left_s)
         shown = arrival.strftime("%H:%M:%S" if progress.left_s < 86_400 else "%Y-%m-%d %H:%M")
@@ -116,7 +117,7 @@ def print_plan(
     printer = table_printer(sys.stdout if out is None else out)
     now_ms = SYSTEM_CLOCK.now_ms()
     printer.table(
-        "Backfill, the most urgent first",
+        "Backfill, most urgent first",
         ("source", "target", "from", "to", "bytes", "may lose records in", "note"),
         [
             (
@@ -133,7 +134,7 @@ def print_plan(
     )
     for topic in missing:
         printer.line(
-            f"{topic} does not exist on the target: it is created as the flow would create it"
+            f"{topic} does not exist on the target: the backfill creates it as the flow would"
         )
     for warning in warnings:
         printer.line(f"warning: {warning}", "yellow")
@@ -171,7 +172,7 @@ def print_result(
     elif progress.failed:
         printer.line(f"{progress.failed} partitions could not be copied. {done}.", "bold red")
     else:
-        printer.line(f"Done: {done}. The flow continues from here.", "green")
+        printer.line(f"Done: {done}. The flow continues after these records.", "green")
 
 
 def to_json(jobs: Sequence[PartitionJob], progress: JobProgress | None) -> dict[str, Any]:
@@ -193,14 +194,14 @@ def to_json(jobs: Sequence[PartitionJob], progress: JobProgress | None) -> dict[
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace the file atomically, so that a reader never sees a partial one. Raises
+    """Replace the file atomically, so that a reader never sees a partial file. Raises
     `ConnectError`."""
     draft = path.with_name(f".{path.name}.new")
     try:
         draft.write_text(json.dumps(content, indent=1) + "\n")
         draft.replace(path)
     except OSError as error:
-        raise ConnectError(f"--json {path} cannot be written: {error.strerror or error}") from error
+        raise ConnectError(f"Cannot write --json {path}: {error.strerror or error}") from error
 
 
 def _job_json(job: PartitionJob) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Prints a check's report: tables on a terminal, tab-separated lines where a program reads."""
+"""Prints the report of `--check`: tables on a terminal, otherwise tab-separated lines."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ def print_report(report: CheckReport, out: TextIO | None = None) -> None:
     if report.can_run:
         printer.line("No error was found. Nothing was changed.")
     else:
-        printer.line(f"Errors to fix first: {errors}. Nothing was changed.")
+        printer.line(f"Errors to fix before the start: {errors}. Nothing was changed.")
 
 
 def table_printer(out: TextIO) -> _Printer:
-    """Return the table printer for this stream: for a terminal, or plain text for programs."""
+    """Return a printer of tables for this stream: rich tables on a terminal, otherwise plain
+    text."""
     return _RichPrinter(out) if out.isatty() else _Printer(out)
 
 
@@ -65,7 +66,7 @@ def _print_flow(printer: _Printer, flow: FlowReport) -> None:
     if flow.mirrors:
         printer.table(
             f"{flow.name}: mirrored",
-            ("topic", "on the target", "partitions", "what is done", "replication", "configs"),
+            ("topic", "on the target", "partitions", "action", "replication", "configs"),
             [_topic_row(topic) for topic in flow.topics],
         )
         printer.table(
@@ -74,8 +75,8 @@ def _print_flow(printer: _Printer, flow: FlowReport) -> None:
             [(skip.topic, skip.reason.value, skip.detail) for skip in flow.skipped],
         )
     printer.table(
-        f"{flow.name}: own topics",
-        ("topic", "cluster", "partitions", "what is done", "replication", "configs"),
+        f"{flow.name}: internal topics",
+        ("topic", "cluster", "partitions", "action", "replication", "configs"),
         [(topic.remote, alias, *_topic_row(topic)[2:]) for alias, topic in flow.own_topics],
     )
     for client in flow.clients:
@@ -110,7 +111,8 @@ def _print_findings(printer: _Printer, report: CheckReport) -> None:
 
 
 class _Printer:
-    """Plain text: one line per row, columns separated by tabs, for `grep`, `cut` and logs."""
+    """Prints plain text: one line per row, columns separated by tabs, for `grep`, `cut` and
+    logs."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -131,7 +133,7 @@ class _Printer:
 
 
 class _RichPrinter(_Printer):
-    """Tables for people at a terminal."""
+    """Prints tables on a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
@@ -153,6 +155,6 @@ class _RichPrinter(_Printer):
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in shown:
-            # Text, not markup: a topic's regular expression may look like a tag.
+            # Not markup, because a topic's regular expression may look like a tag.
             table.add_row(*(Text(cell) for cell in row))
         self._console.print(table)

@@ -92,10 +92,10 @@ class Output:
                 "partition",
                 "committed",
                 "new topic",
-                "goes on at",
-                "end there",
+                "new offset",
+                "log end there",
                 "read again",
-                "has there",
+                "committed there",
             ),
             [_row(row) for row in plan.offsets],
         )
@@ -103,11 +103,11 @@ class Output:
 
     def _say(self, plan: MovePlan, outcome: Mapping[str, str | None] | None) -> None:
         for group, reason in plan.unreadable.items():
-            self._printer.line(f"{group}: its offsets could not be read: {reason}", "bold red")
+            self._printer.line(f"{group}: cannot read its offsets: {reason}", "bold red")
         unknown = sum(row.new_offset is None for row in plan.offsets)
         if unknown:
             self._printer.line(
-                f"{unknown} offsets are older than the stored offset map or offset syncs; they "
+                f"{unknown} offsets are before the stored offset map or offset syncs; they "
                 "cannot be translated and are left unchanged",
                 "yellow",
             )

@@ -1,4 +1,4 @@
-"""Connectors: list, create, configure, pause, resume, stop, restart, delete."""
+"""REST endpoints of connectors: list, create, configure, pause, resume, stop, restart, delete."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ Config = dict[str, str | None]
 def list_connectors(
     herder: HerderDep, expand: Annotated[list[str] | None, Query()] = None
 ) -> Response:
-    """The names of all connectors; with `expand=status` and `expand=info` (both may be given), an
-    object with what is known of each."""
+    """List the names of all connectors. With `expand=status` or `expand=info` (or both), return an
+    object with the details of each connector."""
     names = herder.connectors()
     if expand is None:
         return json_answer(names)
@@ -56,7 +56,8 @@ def list_connectors(
 
 
 def _expanded(herder: Herder, name: str, expand: Sequence[str]) -> ExpandedConnector | None:
-    """None: the connector was deleted meanwhile, or has no status yet."""
+    """Return the details of one connector; None if it was deleted meanwhile, or has no status
+    yet."""
     try:
         status = herder.connector_state(name) if "status" in expand else None
         info = herder.connector_info(name) if "info" in expand else None
@@ -77,7 +78,7 @@ def _expanded(herder: Herder, name: str, expand: Sequence[str]) -> ExpandedConne
 def create_connector(
     request: Request, herder: HerderDep, body: RawBody, forwarding: Forwarded
 ) -> Response:
-    """Create a connector; 409 if one of this name exists."""
+    """Create a connector. Returns 409 if one with this name exists."""
     asked = create_request(body)
     name = (asked.name or "").strip()
     given = asked.initial_state
@@ -100,7 +101,7 @@ def create_connector(
 
 @router.get("/{connector}", response_model=ConnectorInfo)
 def connector_info(connector: ConnectorName, herder: HerderDep) -> Response:
-    """Config and tasks of a connector."""
+    """Return the config and tasks of a connector."""
     return json_answer(herder.connector_info(connector))
 
 
@@ -108,7 +109,7 @@ def connector_info(connector: ConnectorName, herder: HerderDep) -> Response:
 def delete_connector(
     connector: ConnectorName, herder: HerderDep, forwarding: Forwarded
 ) -> Response:
-    """Stop and forget a connector. Its stored offsets stay."""
+    """Delete a connector. Its stored offsets are kept."""
     return forwarding.complete(
         Hop("DELETE", _path(connector)),
         lambda: herder.delete_connector(connector),
@@ -118,7 +119,7 @@ def delete_connector(
 
 @router.get("/{connector}/config", response_model=dict[str, str | None])
 def connector_config(connector: ConnectorName, herder: HerderDep) -> Response:
-    """A connector's config, as it was submitted."""
+    """Return a connector's config as it was submitted."""
     return json_answer(herder.connector_config(connector))
 
 
@@ -130,7 +131,7 @@ def put_connector_config(
     body: RawBody,
     forwarding: Forwarded,
 ) -> Response:
-    """Create a connector (201), or replace the config of one (200)."""
+    """Create a connector (201), or replace the config of an existing one (200)."""
     config = _named(connector, required_string_map(body))
     return forwarding.complete_with(
         Hop("PUT", _path(connector, "config"), json_bytes(config)),
@@ -146,7 +147,7 @@ def put_connector_config(
 def patch_connector_config(
     connector: ConnectorName, herder: HerderDep, body: RawBody, forwarding: Forwarded
 ) -> Response:
-    """Change some keys of a connector's config (KIP-477); null removes a key."""
+    """Change some keys of a connector's config (KIP-477). A null value removes the key."""
     patch = required_string_map(body)
     return forwarding.complete(
         Hop("PATCH", _path(connector, "config"), json_bytes(patch)),
@@ -157,27 +158,27 @@ def patch_connector_config(
 
 @router.get("/{connector}/status", response_model=ConnectorStateInfo)
 def connector_status(connector: ConnectorName, herder: HerderDep) -> Response:
-    """The states of a connector and its tasks."""
+    """Return the states of a connector and its tasks."""
     return json_answer(ConnectorStateInfo.of(herder.connector_state(connector)))
 
 
 @router.put("/{connector}/pause", status_code=202)
 def pause_connector(connector: ConnectorName, herder: HerderDep) -> Response:
-    """Let the tasks of a connector idle; they keep what they have open."""
+    """Pause a connector and its tasks. They keep their resources."""
     herder.pause_connector(connector)
     return empty(202)
 
 
 @router.put("/{connector}/resume", status_code=202)
 def resume_connector(connector: ConnectorName, herder: HerderDep) -> Response:
-    """Let a connector that was paused or stopped run."""
+    """Resume a connector that was paused or stopped."""
     herder.resume_connector(connector)
     return empty(202)
 
 
 @router.put("/{connector}/stop", status_code=204)
 def stop_connector(connector: ConnectorName, herder: HerderDep, forwarding: Forwarded) -> Response:
-    """Stop a connector and remove its tasks; its config stays (KIP-875)."""
+    """Stop a connector and remove its tasks. Its config is kept (KIP-875)."""
     return forwarding.complete(
         Hop("PUT", _path(connector, "stop")),
         lambda: herder.stop_connector(connector),
@@ -188,7 +189,7 @@ def stop_connector(connector: ConnectorName, herder: HerderDep, forwarding: Forw
 @router.post(
     "/{connector}/restart",
     status_code=204,
-    responses={202: {"model": ConnectorStateInfo, "description": "What is being restarted"}},
+    responses={202: {"model": ConnectorStateInfo, "description": "Restart accepted"}},
 )
 def restart_connector(
     connector: ConnectorName,
@@ -197,7 +198,8 @@ def restart_connector(
     includeTasks: JavaBoolean = False,
     onlyFailed: JavaBoolean = False,
 ) -> Response:
-    """Restart a connector, with its tasks where `includeTasks`, or what has failed (KIP-745)."""
+    """Restart a connector (KIP-745): with `includeTasks`, its tasks too; with `onlyFailed`, only
+    failed instances."""
     if not includeTasks and not onlyFailed:
         return forwarding.complete(
             Hop("POST", _path(connector, "restart")),
@@ -223,7 +225,7 @@ def _path(connector: str, *more: str) -> str:
 
 
 def _named(name: str, config: Mapping[str, str | None]) -> Config:
-    """The config with its connector's name in it."""
+    """Add the connector's name to the config."""
     given = config.get("name")
     if given is None:
         return {**config, "name": name}
@@ -236,7 +238,7 @@ def _named(name: str, config: Mapping[str, str | None]) -> Config:
 
 
 def _location(request: Request, name: str) -> dict[str, str]:
-    """Where the new connector is, as seen by the client."""
+    """Return the URL of the new connector, as the client sees it."""
     path = quote(name, safe="/!$&'()*+,;=:@~")
     return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{path}"}
 
@@ -250,7 +252,7 @@ def _put_answer(request: Request, name: str) -> Callable[[tuple[bool, ConnectorI
 
 
 def _put_relay(request: Request, name: str) -> Callable[[RestAnswer], Response]:
-    """The other worker's answer; where the new connector is, is for the client to know by us."""
+    """Return the other worker's response, with this worker's URL of the new connector."""
 
     def relay(answer: RestAnswer) -> Response:
         headers = _location(request, name) if answer.status == 201 else None

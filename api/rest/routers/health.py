@@ -1,6 +1,6 @@
-"""`GET /health` (KIP-1017): whether the worker has started and answers.
+"""`GET /health` (KIP-1017): whether the worker has started and responds.
 
-Not whether its connectors are well: that is in their statuses, and in the metrics.
+The health of connectors is in their statuses and in the metrics.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["router"]
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
-"""As Java waits for its herder."""
+"""How long to wait for the herder, as in Java."""
 
 _READY = "Worker has completed startup and is ready to handle requests."
 _UNABLE = "Worker was unable to handle this request and may be unable to handle other requests."
@@ -32,13 +32,13 @@ router = APIRouter(tags=["worker"])
 
 @router.get("/health", response_model=WorkerStatus)
 async def health(request: Request) -> Response:
-    """200 healthy, 503 starting, 500 unhealthy."""
+    """Return 200 healthy, 503 starting, or 500 unhealthy."""
     site: WorkerHandle = request.app.state.site
     herder = site.herder
     if herder is None:
         return _answer(503, "starting", STARTING)
     found = None
-    # A thread apart from those of the other requests: they may all be waiting for the herder.
+    # A separate thread, because all threads of other requests may be waiting for the herder.
     limiter = anyio.CapacityLimiter(1)
     with anyio.move_on_after(_TIMEOUT_S):
         try:

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/connectors/{connector}", responses=FAILURES, include
 
 
 async def _signature(request: Request) -> tuple[str | None, str | None]:
-    """(algorithm, base64 MAC), as the headers had them."""
+    """Return the (algorithm, base64 MAC) of the request's headers."""
     headers = request.headers
     return (
         headers.get("x-connect-request-signature-algorithm"),
@@ -48,7 +48,7 @@ def put_task_configs(
     signature: Signature,
     forwarding: Forwarded,
 ) -> Response:
-    """Write the task configs that the connector's worker has made."""
+    """Write the task configs that the connector generated on its worker."""
     configs = task_configs(body)
     return forwarding.complete(
         Hop("POST", f"/connectors/{path_segment(connector)}/tasks", body),
@@ -71,7 +71,7 @@ def fence_zombies(
     signature: Signature,
     forwarding: Forwarded,
 ) -> Response:
-    """Keep producers of earlier tasks from writing."""
+    """Fence out the producers of earlier task generations."""
     return forwarding.complete(
         Hop("PUT", f"/connectors/{path_segment(connector)}/fence"),
         lambda: herder.fence_zombies(connector, signature, body),

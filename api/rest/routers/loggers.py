@@ -1,4 +1,4 @@
-"""Levels of loggers, on this worker or on all (KIP-495, KIP-976)."""
+"""REST endpoints of logger levels, on this worker or on all (KIP-495, KIP-976)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LoggerName = Annotated[str, Path(alias="logger")]
 
 @router.get("", response_model=dict[str, LoggerLevel])
 def list_loggers(herder: HerderDep) -> Response:
-    """The loggers that have a level of their own."""
+    """List the loggers that have their own level."""
     levels = herder.loggers()
     return json_answer({name: levels[name] for name in sorted(levels)})
 
 
 @router.get("/{logger}", response_model=LoggerLevel)
 def logger_level(logger: LoggerName, herder: HerderDep) -> Response:
-    """The level of a logger; `root` is the root of all."""
+    """Return the level of a logger; `root` is the root logger."""
     return json_answer(herder.logger(logger))
 
 
@@ -45,7 +45,7 @@ def set_logger_level(
     body: RawBody,
     scope: Annotated[str, Query()] = "worker",
 ) -> Response:
-    """Set the level of a logger and of those below it; with `scope=cluster`, on all workers."""
+    """Set the level of a logger and its descendants; with `scope=cluster`, on all workers."""
     level = required_string_map(body).get("level")
     if level is None:
         raise BadRequest("Desired 'level' parameter was not specified in request.")

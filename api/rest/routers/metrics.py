@@ -1,4 +1,4 @@
-"""`GET /metrics`: the registry as Prometheus reads it."""
+"""`GET /metrics`: the metrics registry in Prometheus format."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ router = APIRouter(tags=["worker"])
 
 @router.get("/metrics")
 def metrics(request: Request, family: Annotated[Sequence[str], Query()] = ()) -> Response:
-    """All metrics in the name families A, B and C, or in those asked for."""
+    """Return all metrics in the name families A, B and C, or in the requested families."""
     return metrics_response(request.app.state.site.metrics, family)
 
 
 def metrics_response(registry: MetricRegistry, family: Sequence[str]) -> Response:
-    """Raises ConfigError for a family that is none."""
+    """Create the response. Raises ConfigError for an unknown family."""
     blocks = render(registry.collect(), parse_families(family))
     return StreamingResponse(_encoded(blocks), headers={"content-type": CONTENT_TYPE})
 
 
 def _encoded(blocks: Iterable[str]) -> Iterable[bytes]:
-    """Block by block: a page of many partitions is never in memory as a whole."""
+    """Encode block by block, so that a page of many partitions is never in memory as a whole."""
     for block in blocks:
         yield block.encode()

@@ -1,7 +1,8 @@
 """What the workers of a flow ask of each other in dedicated mode. The paths are those of
 `internal.py` behind the flow's aliases, as in MirrorMaker 2.
 
-Requests are signed, and forwarded to nobody: a signature does not travel along.
+The paths are MirrorMaker 2's: each starts with the flow's aliases. Requests are signed and never
+forwarded, because the signature is not forwarded either.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from connect.runtime.herder import Herder
 __all__ = ["HerderOfFlow", "router"]
 
 HerderOfFlow = Callable[[str, str], Herder | None]
-"""From a flow's aliases to the herder of its worker here; None while there is none. Raises
-`NotFound` for a flow that this process does not have. Called from any thread."""
+"""Returns this process's herder of a flow, given its aliases; None while there is none. Raises
+`NotFound` for a flow that this process does not run. Called from any thread."""
 
 router = APIRouter(prefix="/{source}/{target}/connectors/{connector}", include_in_schema=False)
 
@@ -52,7 +53,7 @@ HerderDep = Annotated[Herder, Depends(_herder)]
 def put_task_configs(
     connector: ConnectorName, herder: HerderDep, body: RawBody, signature: Signature
 ) -> Response:
-    """Write the task configs that the connector's worker has made."""
+    """Write the task configs that the connector generated on its worker."""
     configs = task_configs(body)
     return _done(lambda: herder.put_task_configs(connector, configs, signature, body))
 
@@ -67,7 +68,7 @@ def task_partitions(connector: ConnectorName, herder: HerderDep, signature: Sign
 def fence_zombies(
     connector: ConnectorName, herder: HerderDep, body: RawBody, signature: Signature
 ) -> Response:
-    """Keep producers of earlier tasks from writing."""
+    """Fence out the producers of earlier task generations."""
     return _done(lambda: herder.fence_zombies(connector, signature, body))
 
 

@@ -1,4 +1,4 @@
-"""Offsets of connectors (KIP-875): list, alter, reset."""
+"""REST endpoints of connector offsets (KIP-875): list, alter, reset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def connector_offsets(connector: ConnectorName, herder: HerderDep) -> Response:
 def alter_offsets(
     connector: ConnectorName, herder: HerderDep, body: RawBody, forwarding: Forwarded
 ) -> Response:
-    """Change offsets of a stopped connector; a null offset deletes the partition's."""
+    """Alter offsets of a stopped connector. A null offset deletes the partition's stored offset."""
     entries = offset_entries(body)
     return forwarding.complete(
         Hop("PATCH", _path(connector), body),

@@ -1,4 +1,4 @@
-"""Plugins: which there are, their configs, and validation of a connector's config."""
+"""REST endpoints of plugins: list them, show their config keys, validate connector configs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _KIND = "Connector"
 
 @router.get("", response_model=list[PluginInfo])
 def list_plugins(herder: HerderDep, connectorsOnly: JavaBoolean = True) -> Response:
-    """Connectors; with `connectorsOnly=false` also transformations, predicates and converters."""
+    """List connectors; with `connectorsOnly=false`, also transformations, predicates and
+    converters."""
     plugins = herder.plugins(connectors_only=connectorsOnly)
     return json_answer([PluginInfo.of(plugin) for plugin in plugins])
 
@@ -41,7 +42,7 @@ def list_plugins(herder: HerderDep, connectorsOnly: JavaBoolean = True) -> Respo
 def plugin_config(
     plugin: str, herder: HerderDep, version: Annotated[str | None, Query()] = None
 ) -> Response:
-    """The keys that a plugin understands."""
+    """Return the config keys of a plugin."""
     found = herder.plugin_config(plugin, version)
     return json_answer([ConfigKeyInfo.of(info) for info in found])
 
@@ -50,7 +51,7 @@ def plugin_config(
     "/{plugin}/config/validate", response_model=ConfigInfos, openapi_extra=body_of(STRING_MAP)
 )
 def validate(plugin: str, herder: HerderDep, body: RawBody) -> Response:
-    """What is wrong with a connector's config. 200 also where something is."""
+    """Validate a connector's config. The status is 200 even if there are errors."""
     config = required_string_map(body)
     given = config.get("connector.class")
     if given is not None and not _same_class(given, plugin):
@@ -58,13 +59,13 @@ def validate(plugin: str, herder: HerderDep, body: RawBody) -> Response:
     try:
         infos = herder.validate(config)
     except (BadRequest, ConfigError) as error:
-        # Java validates on another thread here, whose errors it wraps: a 500 with this prefix.
+        # Java validates on another thread and wraps its errors: status 500 with this prefix.
         raise RestError(500, f"{_JAVA_BAD_REQUEST}: {error}") from error
     return json_answer(ConfigInfos.of(infos))
 
 
 def _same_class(given: str, asked: str) -> bool:
-    """Whether the class in the config ends as the one in the path, `Connector` left off at both."""
+    """Whether the class in the config ends like the one in the path, both without `Connector`."""
     return _normal(given).endswith(_normal(asked))
 
 

@@ -1,4 +1,4 @@
-"""`GET /`: which worker this is."""
+"""`GET /`: the worker's version and cluster."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ DISTRIBUTION = "kafka-connect-mirror"
 UNKNOWN = "unknown"
 
 _COMMIT_DIGITS = 16
-"""As many as Java shows."""
+"""Length of the commit ID, as in Java."""
 
 router = APIRouter(responses=FAILURES, tags=["worker"])
 
 
 @router.get("/", response_model=ServerInfo)
 def server_info(herder: HerderDep) -> Response:
-    """Version of this worker, and the id of its Kafka cluster."""
+    """Return the worker's version and the ID of its Kafka cluster."""
     return json_answer(
         ServerInfo(version=version(), commit=commit(), kafka_cluster_id=herder.kafka_cluster_id())
     )
 
 
 def version() -> str:
-    """Of the installed package."""
+    """Return the version of the installed package."""
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -39,7 +39,7 @@ def version() -> str:
 
 
 def commit() -> str:
-    """Of the source that was installed, where pip noted it."""
+    """Return the source commit of the installed package, if pip recorded it."""
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
         noted = json.loads(text or "{}").get("vcs_info", {}).get("commit_id", UNKNOWN)

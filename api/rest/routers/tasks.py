@@ -1,4 +1,4 @@
-"""Tasks: list, status, restart."""
+"""REST endpoints of tasks: list, status, restart."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ router = APIRouter(prefix="/connectors/{connector}/tasks", responses=FAILURES, t
 
 @router.get("", response_model=list[TaskInfo])
 def list_tasks(connector: ConnectorName, herder: HerderDep) -> Response:
-    """A connector's tasks and their configs."""
+    """List a connector's tasks and their configs."""
     return json_answer(herder.task_infos(connector))
 
 
 @router.get("/{task}/status", response_model=TaskState)
 def task_status(connector: ConnectorName, task: TaskNumber, herder: HerderDep) -> Response:
-    """The state of one task."""
+    """Return the state of one task."""
     if task < 0:
         raise NotFound(f"No status found for task {connector}-{task}")
     return json_answer(TaskState.of(herder.task_state(TaskId(connector, task))))

@@ -1,4 +1,4 @@
-"""Topics that connectors have used (KIP-558)."""
+"""REST endpoints of the topics that connectors have used (KIP-558)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ router = APIRouter(prefix="/connectors/{connector}/topics", responses=FAILURES, 
 
 @router.get("", response_model=dict[str, ConnectorTopics])
 def active_topics(connector: ConnectorName, herder: HerderDep) -> Response:
-    """The topics a connector has used since it was created or they were reset."""
+    """List the topics that a connector has used since it was created or the list was reset."""
     return json_answer({connector: ConnectorTopics(topics=herder.active_topics(connector))})
 
 
 @router.put("/reset", status_code=202)
 def reset_active_topics(connector: ConnectorName, herder: HerderDep) -> Response:
-    """Reset the connector's active topics."""
+    """Reset the list of the connector's active topics."""
     herder.reset_active_topics(connector)
     return empty(202)

@@ -29,9 +29,9 @@ MOST_THROTTLE_S = 300.0
 """The longest throttle time that is honoured: brokers measure quotas over seconds."""
 
 PATIENCE_S = 5.0
-"""Replace a connection that awaits a response and receives no byte for this long: it may be half
-open. Fetches and idempotent produce requests can be repeated safely. Each replacement that did not
-help doubles the wait, up to the request timeout."""
+"""Replace a connection that awaits a response but received no byte for this long, because it may be
+half open. Fetches and idempotent produce requests can be repeated safely. Each replacement that did
+not help doubles the time, up to the request timeout."""
 
 
 class BrokerNode:
@@ -92,7 +92,7 @@ class BrokerNode:
         """How long a healthy broker may take to send the first byte of its response."""
         return PATIENCE_S
 
-    # The life of the connection.
+    # Opening and closing the connection.
 
     @property
     def sendable(self) -> bool:
@@ -166,7 +166,7 @@ class BrokerNode:
         self._failures += 1
         self.error = str(error)
         level = logging.WARNING if self._failures in (1, 10) else logging.DEBUG
-        _LOG.log(level, "%s %d: %s; trying again", self.role, self.node_id, error)
+        _LOG.log(level, "%s %d: %s; retrying", self.role, self.node_id, error)
         self._retry_pending = True
         self._loop.after(self._settings.reconnect_backoff_s(self._failures - 1), self._retry)
         self._link.request_refresh()
@@ -219,10 +219,10 @@ class BrokerNode:
         self.round_trip_s = channel.round_trip_s()
         deadline = channel.next_deadline
         if deadline is not None and deadline < now:
-            self.lose(BrokerUnavailable(f"{self.role} {channel.name} did not answer in time"))
+            self.lose(BrokerUnavailable(f"{self.role} {channel.name} did not respond in time"))
         elif self._fell_silent(channel, now):
             self._stalls += 1
-            why = f"{self.role} {channel.name} was silent for {now - self._heard_at:.0f} s"
+            why = f"{self.role} {channel.name} sent nothing for {now - self._heard_at:.0f} s"
             self.lose(BrokerUnavailable(why))
 
     def _fell_silent(self, channel: Channel, now: float) -> bool:

@@ -1,12 +1,12 @@
 """Compares both sides of a range in step, and finds records that are missing or misplaced.
 
-Equal batches are skipped as a whole; otherwise records are compared one by one. Where they differ,
-both sides are read ahead until a record of one side turns up on the other: the records before it on
-either side have no counterpart there. Of two possible matches, the one that skips fewer records is
-taken. If none turns up within the memory limit, the side with the older records is behind (a range
-that was copied again, or one that is missing) and is read on alone.
+Equal batches are skipped as a whole; otherwise records are compared one by one. At a mismatch, both
+sides are read ahead until a record of one side is also found on the other. The records before it
+have no counterpart. If two matches are possible, the one that skips fewer records is taken. If no
+match is found within the memory limit, the side with the older records is read ahead alone, because
+it is behind: its range was copied again, or is missing on the other side.
 
-This module does not read from Kafka. For one thread.
+This module does not read from Kafka. An `Alignment` is for one thread.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ WINDOW_GROWTH = 8
 
 @dataclass(frozen=True, slots=True)
 class ComparisonLimits:
-    """Memory limits: records and bytes of each side's look-ahead, and differing records that are
-    examined one by one."""
+    """Memory limits: records and bytes of the look-ahead per side, and differing records that are
+    examined one by one.
+    """
 
     window_records: int = 65_536
     window_bytes: int = 64 * 1024 * 1024
     strays: int = 20_000
     keys: int = 200_000
-    """Of compacted topics: keys whose newer record is waited for."""
+    """In compacted topics: the number of keys for which a newer record is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Known facts about the range besides its records."""
+    """Facts about the range besides its records."""
 
     position: int | None = None
     """The mirror's stored offset: all source offsets before it have been copied. None: unknown;
-    then records after the last match were possibly not copied yet."""
+    then records after the last match may simply not be copied yet."""
     compacted: bool = False
-    """Either topic is."""
+    """Either topic is compacted."""
     source_trimmed: bool = False
-    """The range begins at the source's log start, which retention has moved."""
+    """The range starts at the source's log start offset, which retention has moved."""
     target_trimmed: bool = False
     timestamps: bool = True
-    """Whether the target keeps the source's."""
+    """The target keeps the source's timestamps."""
 
 
 class Alignment:
@@ -76,8 +77,8 @@ class Alignment:
         rules: Rules | None = None,
         limits: ComparisonLimits | None = None,
     ) -> None:
-        """`result` has the range's offsets and is filled in. Both iterables give batches in
-        order."""
+        """`result` holds the range's offsets and receives the findings. Both iterables yield
+        batches in offset order."""
         self._result = result
         self._rules = rules or Rules()
         self._limits = limits or ComparisonLimits()
@@ -93,11 +94,12 @@ class Alignment:
         self._tail_uncounted = 0
         self._uncounted = {Kind.MISSING: 0, Kind.EXTRA: 0}
         self._spans: dict[Kind, list[list[int]]] = {Kind.MISSING: [], Kind.EXTRA: []}
-        """Position of those records: first offset, number of records."""
+        """The first offset of those records and their number."""
 
     @property
     def extra(self) -> list[Stray]:
-        """After `run`: target records whose origin still has to be searched for in the source."""
+        """After `run`: target records whose originals still have to be searched for in the
+        source."""
         moved = Counter(stray.digest for stray in self._missing)
         found = []
         for stray in self._extra:
@@ -116,7 +118,7 @@ class Alignment:
         result.bytes = self._source.read_bytes + self._target.read_bytes
 
     def finish(self, copied: Mapping[bytes, int]) -> RangeResult:
-        """Return the result. `copied`: as in `settle`, for the digests of `extra`."""
+        """Return the result. `copied`: see `settle`, for the digests of `extra`."""
         result = self._result
         if not result.equal:
             self._settle_one_sided()
@@ -294,8 +296,8 @@ class Alignment:
         return True
 
     def _settle_tail(self, *, copied: bool = False) -> None:
-        """Settle records after the last match. `copied`: a later record is on the target, so these
-        should be too."""
+        """Classify the records after the last match. `copied`: a later record is on the target, so
+        these should be there too."""
         if not self._tail:
             return
         result = self._result
@@ -315,7 +317,7 @@ class Alignment:
             self._keep(Kind.MISSING, stray)
 
     def _settle_head(self) -> None:
-        """Called at the first match: retention explains records before it."""
+        """Exclude records before the first match that retention explains."""
         if self._rules.source_trimmed:
             self._result.expired_on_source += self._forget(Kind.EXTRA)
         if self._rules.target_trimmed:
@@ -324,7 +326,7 @@ class Alignment:
             self._tail, self._tail_uncounted = [], 0
 
     def _settle_one_sided(self) -> None:
-        """Called if there is no match: retention may have deleted all records of an empty side."""
+        """If there is no match: exclude records of a side that retention may have emptied."""
         result = self._result
         if self._rules.source_trimmed and not result.source_records:
             result.expired_on_source += self._forget(Kind.EXTRA)

@@ -37,7 +37,7 @@ __all__ = ["AuditSetup", "Auditor", "RangeOutcome", "audit_ranges"]
 _LOG = logging.getLogger(__name__)
 
 _TRIES = 3
-"""Maximum number of attempts when retention moves a log's start during the read."""
+"""Maximum number of attempts if retention moves a log start offset during the read."""
 
 _Offsets = Mapping[TopicPartition, OffsetResult]
 
@@ -50,8 +50,8 @@ _BUFFERS = 5
 
 @dataclass(frozen=True, slots=True)
 class AuditSetup:
-    """The settings a task needs besides its ranges; sent to wherever tasks run. The properties are
-    Java consumer properties and contain secrets."""
+    """The settings that a task needs besides its ranges; they are sent to wherever tasks run. The
+    properties are Java consumer properties and contain secrets."""
 
     source: Mapping[str, str] = field(repr=False)
     target: Mapping[str, str] = field(repr=False)
@@ -65,7 +65,7 @@ class AuditSetup:
 
 @dataclass(frozen=True, slots=True)
 class RangeOutcome:
-    """The result of a range, or the error that prevented it."""
+    """The result of a range, or the error that prevented its audit."""
 
     range: AuditRange
     result: RangeResult | None
@@ -73,8 +73,8 @@ class RangeOutcome:
 
 
 def audit_ranges(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
-    """Audit these ranges in sequence and yield each outcome as it is known. A range that cannot be
-    audited does not stop the others."""
+    """Audit these ranges in sequence and yield each outcome once it is known. An error in one range
+    does not stop the others."""
     with ExitStack() as stack:
         source = stack.enter_context(Auditor.link(setup.source, {r.source[0] for r in ranges}))
         target = stack.enter_context(Auditor.link(setup.target, {r.target[0] for r in ranges}))
@@ -88,7 +88,7 @@ def audit_ranges(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[Ra
 
 
 class _Linked:
-    """A cluster link that is closed with the block."""
+    """A context manager that closes a cluster link."""
 
     def __init__(self, link: ClusterLink) -> None:
         self.link = link
@@ -101,10 +101,10 @@ class _Linked:
 
 
 class Auditor:
-    """Audits ranges over two links. Blocking; for one thread."""
+    """Audits ranges over two cluster links. Calls block. For one thread."""
 
     def __init__(self, setup: AuditSetup, source: ClusterLink, target: ClusterLink) -> None:
-        """The links fetch metadata for the ranges' topics."""
+        """The links must have metadata for the ranges' topics."""
         self._setup = setup
         self._source = source
         self._target = target
@@ -133,7 +133,7 @@ class Auditor:
         raise RetriableError("not reached")
 
     def _present(self, wanted: AuditRange) -> AuditRange:
-        """Return the part of a range that the logs still have."""
+        """Return the part of a range that both logs still have."""
         asked = _ask_start(self._source, wanted.source)
         there = _ask_start(self._target, wanted.target)
         source, target = (_log_start(each) for each in (asked, there))

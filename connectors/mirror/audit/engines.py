@@ -1,5 +1,5 @@
-"""Runs audits in processes of this machine. `connectors.mirror.spark.audit` runs them on Spark,
-behind the same call."""
+"""Runs audits in local processes. `connectors.mirror.spark.audit` implements the same interface on
+Spark."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, AuditRange
 __all__ = ["AuditEngine", "local_engine", "process_pool", "shares"]
 
 AuditEngine = Callable[[AuditSetup, Sequence[AuditRange]], Iterable[RangeOutcome]]
-"""Audits all ranges and yields outcomes in any order."""
+"""An engine: audits all ranges and yields outcomes in any order."""
 
 _PER_TASK = 64
 """Maximum number of ranges per task; they share the task's two connections."""
 
 _RANGE_COST = 16 * 1024
-"""Fixed cost of a range, in bytes that could be read meanwhile: its offsets and fetches take round
-trips."""
+"""The fixed cost of a range, in bytes that could be read in the same time: listing offsets and
+fetching take round trips."""
 
 
 def shares(ranges: Sequence[AuditRange], tasks: int) -> list[list[AuditRange]]:
-    """Divide the ranges among tasks: large ones first and alone, small ones together. There are at
-    least `tasks` shares if there are enough ranges. No share takes long, because executors may be
-    added later."""
+    """Divide the ranges among tasks: each large range gets its own task, small ones share tasks.
+
+    There are at least `tasks` shares if there are enough ranges. Shares stay small so that
+    executors that join later get work.
+    """
     if not ranges:
         return []
     ordered = sorted(ranges, key=_weight, reverse=True)
@@ -51,7 +53,7 @@ def _weight(wanted: AuditRange) -> int:
 
 
 def local_engine(processes: int) -> AuditEngine:
-    """Return an engine that uses this many processes of this machine; with 1, only this process."""
+    """Return an engine that uses this many local processes; with 1, only this process."""
 
     def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
         if processes == 1 or len(ranges) < 2:
@@ -73,8 +75,8 @@ def local_engine(processes: int) -> AuditEngine:
 
 
 def process_pool(processes: int) -> ProcessPoolExecutor:
-    """Return a pool of new Python processes that import nothing from the working directory."""
-    # multiprocessing passes no options to its children; this environment variable acts like -P.
+    """Return a pool of new Python processes. They import nothing from the working directory."""
+    # multiprocessing cannot pass options to its children. This environment variable acts like -P.
     os.environ["PYTHONSAFEPATH"] = "1"
     return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
 

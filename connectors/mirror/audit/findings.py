@@ -21,15 +21,15 @@ class Kind(Enum):
     """Kinds of difference. The offset of a side that lacks the record is None."""
 
     MISSING = "missing"
-    """On the source, not on the target."""
+    """On the source, but not on the target."""
     CHANGED = "changed"
     """The target has another record at its offset."""
     MOVED = "moved"
     """On the target, but out of order."""
     DUPLICATE = "duplicate"
-    """On the target again, after it was already there."""
+    """On the target a second time."""
     EXTRA = "extra"
-    """On the target, and nowhere in the audited part of the source."""
+    """On the target, but not found in the audited part of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,11 @@ class Difference:
 
 
 class Stray(NamedTuple):
-    """A record without a counterpart at its expected offset. `digest`: of timestamp and tail.
-    `block`: strays of one block lie between the same two matching records."""
+    """A record without a counterpart at its expected offset.
+
+    `digest`: the digest of its timestamp and tail. `block`: strays of one block lie between the
+    same two matching records.
+    """
 
     offset: int
     digest: bytes
@@ -54,8 +57,8 @@ class Stray(NamedTuple):
 
 @dataclass(slots=True)
 class RangeResult:
-    """The audit of one range. Offsets: first, and end (exclusive). Counts are of records; those
-    that are not differences give the reason why a record has no counterpart."""
+    """The audit of one range: its first offset and end offset (exclusive), and counts of records.
+    The counts that are not differences give a reason why a record has no counterpart."""
 
     source_start: int
     source_end: int
@@ -71,9 +74,9 @@ class RangeResult:
     pending: int = 0
     """Not copied yet."""
     compacted: int = 0
-    """Gone from either side because its key has a newer record."""
+    """Removed from one side because its key has a newer record."""
     expired_on_source: int = 0
-    """On the target only, as the source's retention has deleted them."""
+    """On the target only, because retention has deleted them from the source."""
     expired_on_target: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
@@ -91,14 +94,14 @@ class RangeResult:
             self.counts[kind.value] = self.counts.get(kind.value, 0) + records
 
     def add(self, found: Sequence[Difference]) -> None:
-        """Count these differences, and list as many as the limit allows."""
+        """Count these differences and list as many as the limit allows."""
         for difference in found:
             self.count(difference.kind, difference.records)
         self.differences += found[: max(0, LISTED - len(self.differences))]
 
     def add_more(self, kind: Kind, records: int, spans: Iterable[Sequence[int]]) -> None:
-        """Count strays that were too many to classify one by one, and list them as (first offset,
-        records) on the side that has them."""
+        """Count strays that are too many to classify one by one. `spans` lists them as (first
+        offset, records) on the side that has them."""
         self.count(kind, records)
         for first, length in spans:
             source, target = (first, None) if kind is Kind.MISSING else (None, first)
@@ -114,7 +117,7 @@ class RangeResult:
                     self.differences.append(found)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, for JSON and for rows."""
+        """Return plain values, for JSON and for DataFrame rows."""
         plain = asdict(self)
         plain["differences"] = [
             {**asdict(each), "kind": each.kind.value} for each in self.differences
@@ -136,8 +139,8 @@ def settle(
 ) -> list[Difference]:
     """Classify these source and target strays, given in offset order.
 
-    `copied`: source offsets by digest, of records that match on both sides; only the digests of
-    `extra` are needed.
+    `copied`: the source offsets of matching records, by digest. Only the digests of `extra` are
+    needed.
     """
     found: list[tuple[Kind, int | None, int | None]] = []
     at_target: dict[bytes, list[Stray]] = {}
@@ -167,8 +170,8 @@ def settle(
 def _changed(
     gone: Sequence[Stray], foreign: Sequence[Stray]
 ) -> list[tuple[Kind, int | None, int | None]]:
-    """Pair strays of one block as changed: by key, or one to one if both sides have equally
-    many."""
+    """Pair strays of one block as changed records: by key, or one to one if both sides have the
+    same number."""
     found: list[tuple[Kind, int | None, int | None]] = []
     theirs: dict[int, list[Stray]] = {}
     for stray in foreign:

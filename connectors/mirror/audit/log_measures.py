@@ -1,6 +1,7 @@
-"""Estimates bytes per offset of a partition, so that ranges are cut by bytes.
+"""Estimates the bytes per offset of a partition, so that ranges can be cut by bytes.
 
-One small fetch from the middle of the log measures it, for partitions long enough to be cut.
+Fetches a little from the middle of the log. Only partitions that are long enough to be cut are
+measured.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _STALL_S = 10.0
 def measured(
     source: Mapping[str, str], partitions: Collection[PartitionFacts]
 ) -> list[PartitionFacts]:
-    """Return the facts with `offset_bytes`, where measuring is worthwhile and possible. `source`:
-    Java consumer properties."""
+    """Return the facts with `offset_bytes` where a measurement is worthwhile and possible.
+    `source`: Java consumer properties."""
     long = {each.source for each in partitions if _length(each) >= MEASURED_FROM}
     if not long:
         return list(partitions)
@@ -52,8 +53,12 @@ def _measured(link: ClusterLink, facts: PartitionFacts) -> PartitionFacts:
     )
     try:
         headers = next(iter(reader)).headers
-    except ConnectError as error:  # it is only an estimate
-        _LOG.info("%s-%d could not be measured: %s", *facts.source, error)
+    except ConnectError as error:  # The measurement is only an estimate, so an error is not fatal.
+        _LOG.info(
+            "Cannot measure bytes per offset of %s-%d, ranges are cut by offsets instead: %s",
+            *facts.source,
+            error,
+        )
         return facts
     finally:
         reader.close()

@@ -1,11 +1,11 @@
 """The quick audit: checks which offsets the ledger accounts for, and chooses samples to compare.
 Pure.
 
-The ledger is the mirror's own bookkeeping: the offset map's pages and the stored offsets. Compared
-with the offsets of both logs, it shows whether every source offset before the stored offset was
-copied or had no record, and whether the target log still reaches the end of the copies. That needs
-no reading of records. It cannot show that records are equal: for that, random ranges are compared,
-or all records of a small flow.
+The ledger is the mirror's own bookkeeping: the pages of the offset map, and the stored offsets. The
+check compares it with the offsets of both logs. It shows whether every source offset before the
+stored offset was copied or held no record, and whether the target log still reaches the end of the
+copies. It reads no records, so it cannot show that records are equal. Random ranges are compared
+for that, or all records of a small flow.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class LedgerCheck:
     unaccounted: list[Span] = field(default_factory=list)
     """Source offsets that the ledger does not account for."""
     lost: int = 0
-    """Mapped to target offsets at or after the target's end, so the target has lost them."""
+    """Mapped to offsets at or after the target's log end: the target has lost them."""
     expired: int = 0
-    """Mapped to target offsets before the target's log start, so retention has deleted them."""
+    """Mapped to offsets before the target's log start: retention has deleted them."""
     outside: int = 0
-    """Target offsets in no page: transaction markers, records of other programs, and copies whose
+    """Target offsets in no page: transaction markers, records of other producers, and copies whose
     pages were not written before a crash."""
     copied_again: int = 0
-    """Target offsets of copies that later copies replaced, as after a crash."""
+    """Target offsets of copies that later copies replaced, for example after a crash."""
     segments: list[Segment] = field(default_factory=list)
-    """Copied spans that both logs still have."""
+    """Copied spans that are still in both logs."""
 
     @property
     def missing(self) -> int:
@@ -67,7 +67,7 @@ class LedgerCheck:
 
     @property
     def placed(self) -> int:
-        """Number of records from which samples are drawn."""
+        """Number of records that samples are drawn from."""
         return 0 if self.facts.compacted else sum(segment.length for segment in self.segments)
 
     def to_json(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class LedgerCheck:
 @dataclass(slots=True)
 class LedgerReport:
     """`samples`: the audit of the sampled ranges; it also lists partitions without a copy. `whole`:
-    the flow is small, so every record was audited."""
+    every record was audited because the flow is small."""
 
     checks: list[LedgerCheck]
     samples: AuditReport
@@ -127,8 +127,8 @@ class LedgerReport:
 
 
 def check_ledger(facts: PartitionFacts, pages: Sequence[MapPage]) -> LedgerCheck:
-    """Compare a partition's pages with its offsets. Without a stored offset nothing is accounted
-    for."""
+    """Compare a partition's pages with its log offsets. Without a stored offset, no offset is
+    accounted for."""
     position = facts.first if facts.position is None else facts.position
     until = facts.source_end if facts.position is None else min(position, facts.source_end)
     check = LedgerCheck(facts, until)
@@ -156,8 +156,7 @@ def check_ledger(facts: PartitionFacts, pages: Sequence[MapPage]) -> LedgerCheck
 
 
 def _standing(segments: Sequence[Segment]) -> list[Segment]:
-    """Return the segments whose target offsets were not reused, as they are after a target topic
-    was re-created."""
+    """Drop segments whose target offsets were reused after the target topic was re-created."""
     found: list[Segment] = []
     lowest: int | None = None
     for segment in reversed(segments):
@@ -168,7 +167,7 @@ def _standing(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def _place(check: LedgerCheck, segment: Segment, asked: Span) -> None:
-    """Count the part of a segment that the target has lost, and keep the rest."""
+    """Count the part of a segment that the target has lost, and add the rest to `check`."""
     start, end = max(segment.source, asked[0]), min(segment.source + segment.length, asked[1])
     if start >= end:
         return
@@ -183,7 +182,7 @@ def _place(check: LedgerCheck, segment: Segment, asked: Span) -> None:
 
 
 def is_small(facts: Iterable[PartitionFacts], samples: int) -> bool:
-    """Whether reading every record costs no more than reading this many samples."""
+    """Whether reading every record costs no more than reading this number of samples."""
     offsets = sum(
         max(each.source_end - each.source_start, each.target_end - each.target_start)
         for each in facts
@@ -194,9 +193,12 @@ def is_small(facts: Iterable[PartitionFacts], samples: int) -> bool:
 def choose_samples(
     checks: Iterable[LedgerCheck], samples: int, draw: random.Random
 ) -> list[AuditRange]:
-    """Choose at most this many ranges of SAMPLE_OFFSETS copied records. Each record of the
-    partitions that are not compacted is equally likely. Compacted partitions are left out: the
-    reason for a missing record may be far away."""
+    """Choose at most `samples` ranges of SAMPLE_OFFSETS copied records. Each record is equally
+    likely.
+
+    Compacted partitions are left out, because the newer record that explains a missing one may be
+    far away.
+    """
     found: list[tuple[PartitionFacts, Segment]] = [
         (check.facts, segment)
         for check in checks
@@ -224,12 +226,12 @@ def _sample(facts: PartitionFacts, segment: Segment, piece: int) -> AuditRange:
         *(start, end),
         *(start + shift, end + shift),
         Rules(position=end, timestamps=facts.timestamps),
-        # The origin of a foreign record is searched for only near the sample.
+        # Only records near the sample are searched for the original of a foreign record.
         *(start, end),
     )
 
 
-# Sorted spans, none of them empty.
+# Operations on sorted lists of non-empty spans.
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
@@ -248,7 +250,7 @@ def _clipped(spans: Iterable[Span], to: Span) -> list[Span]:
 
 
 def _minus(spans: Iterable[Span], without: Sequence[Span]) -> list[Span]:
-    """Return the parts of these spans outside the others, which are sorted too."""
+    """Return these spans without the parts that the sorted spans `without` cover."""
     found: list[Span] = []
     index = 0
     for start, end in spans:

@@ -1,8 +1,8 @@
 """Cuts the audited partitions into ranges that can be audited in parallel. Pure.
 
-Without the offset map a partition is one range, because the target offset of a source offset is
-only found by reading along. With it, a partition is cut where the map shows that both sides have
-the same records before the cut.
+With the offset map, a partition is cut where the map shows that both sides have the same records
+before the cut. Without the map, a partition is one range, because the target offset of a source
+offset is only known after reading everything before it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ __all__ = ["AuditRange", "PartitionFacts", "began_at", "plan_ranges"]
 
 
 DEFAULT_RANGE_BYTES = 256 * 1024 * 1024
-"""Range size that a task reads in seconds and decompresses in less than a minute. Small ranges
-limit the cost of a lost executor, let many tasks share a partition, and show progress."""
+"""Size of a range: a task reads it in seconds and decompresses it in less than a minute. With small
+ranges a lost executor costs little, many tasks share a partition, and progress is visible."""
 
 UNMEASURED_BYTES = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """A partition and its copy. Offsets: first, and end (exclusive), as readers see them."""
+    """A partition and its copy. Offsets are the first one and the end (exclusive) that consumers
+    see."""
 
     source: TopicPartition
     target: TopicPartition
@@ -43,9 +44,9 @@ class PartitionFacts:
     offset_bytes: float = UNMEASURED_BYTES
     """Measured bytes per offset of the source's log."""
     began: int = 0
-    """The source offset at which the flow began, according to the map: see `began_at`."""
+    """The source offset at which the flow began, from the offset map (`began_at`)."""
     from_begin: bool = False
-    """Whether records before `began` are skipped, because they were left out on purpose."""
+    """Whether to skip records before `began`, because they were left out on purpose."""
 
     @property
     def first(self) -> int:
@@ -61,8 +62,7 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class AuditRange:
-    """One range of a partition: source offsets and the target offsets where their copies should
-    be."""
+    """One range of a partition: source offsets, and the target offsets of their copies."""
 
     source: TopicPartition
     target: TopicPartition
@@ -73,16 +73,19 @@ class AuditRange:
     rules: Rules
     partition_start: int
     partition_end: int
-    """Source offsets of the whole partition's audit: the original of a repeated record may be in
+    """Source offsets of the whole partition's audit, because the original of a duplicate may be in
     another range."""
     bytes: int = 0
     """Approximate size in the source's log."""
 
 
 def began_at(pages: Iterable[MapPage]) -> int:
-    """Return the source offset at which the flow began, for example with `auto.offset.reset=latest`
-    or a backfill's `--since`: the map's source offset of the copy's first record. 0: unknown, for
-    example if Java's MirrorMaker 2 copied before there was a map."""
+    """Return the source offset at which the flow began: the source offset of the first copy in the
+    map.
+
+    It is above the log start for example after `auto.offset.reset=latest` or a backfill's
+    `--since`. 0: unknown, for example because Java's MirrorMaker 2 copied before the map existed.
+    """
     ledger = OffsetMap(pages)
     known = ledger.known()
     if not known or all(segment.target > 0 for segment in ledger.segments):
@@ -95,8 +98,7 @@ def plan_ranges(
     pages: Iterable[MapPage] = (),
     range_bytes: int = DEFAULT_RANGE_BYTES,
 ) -> list[AuditRange]:
-    """Return the ranges of a partition, in order, each of about this many bytes; together they
-    cover the partition."""
+    """Cut a partition into consecutive ranges of about `range_bytes` bytes each."""
     range_records = max(1, round(range_bytes / facts.offset_bytes))
     cuts: list[tuple[int, int]] = []
     if not facts.compacted:
@@ -111,7 +113,7 @@ def plan_ranges(
             *(start[0], end[0]),
             *(start[1], end[1]),
             Rules(
-                # Records after a cut were copied, so all records before it were copied too.
+                # Records after the cut were copied, so all records before it were copied too.
                 position=facts.position if index == last else end[0],
                 compacted=facts.compacted,
                 source_trimmed=index == 0 and facts.first > 0 and not facts.left_out,
@@ -129,8 +131,8 @@ def plan_ranges(
 def _cuts(
     facts: PartitionFacts, segments: Sequence[Segment], range_records: int
 ) -> list[tuple[int, int]]:
-    """Return (source offset, target offset) pairs where the partition can be cut: no range that was
-    copied again, and no re-created target, spans such a pair."""
+    """Return the (source offset, target offset) pairs where the partition can be cut. Ranges that
+    were copied twice and re-created targets cannot be cut."""
     placed = sorted(segments, key=lambda segment: (segment.target, segment.source))
     if not placed:
         return []

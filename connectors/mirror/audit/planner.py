@@ -1,9 +1,9 @@
-"""Gathers the facts an audit needs before it reads records: topics, offsets, stored offsets and the
-map.
+"""Gathers what an audit needs before it reads records: topics, log offsets, stored offsets and the
+offset map.
 
 The order of the requests matters while the mirror runs: stored offsets first, then the target's end
-offsets, then the source's. So every record before a stored offset lies before the target's end, and
-every record on the target comes from before the source's end.
+offsets, then the source's. Then every record before a stored offset lies before the target's end,
+and every record on the target lies before the source's end.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ __all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
 
 @dataclass(frozen=True, slots=True)
 class FlowToAudit:
-    """A flow as its source connector sees it. `properties`: the connector's, resolved.
-    `offsets_topic`: the topic of its source offsets, reached with `offsets_client`; None:
+    """A flow as its source connector sees it. `properties`: the resolved connector properties.
+    `offsets_topic`: the topic of its source offsets, read with `offsets_client`; None if
     unknown."""
 
     properties: Mapping[str, str] = field(repr=False)
@@ -55,9 +55,9 @@ class FlowToAudit:
 
 @dataclass(slots=True)
 class AuditPlan:
-    """The partitions to read. `absent`: source partitions without a copy; heartbeats are listed
-    only if the mirror has copied some, because it discovers their topic late. `pages`: those of the
-    offset map."""
+    """The partitions to read, and `pages`, their offset map. `absent`: source partitions without a
+    copy. Heartbeats count as absent only if the mirror has copied some, because it discovers their
+    topic late."""
 
     setup: AuditSetup
     facts: list[PartitionFacts] = field(default_factory=list)
@@ -73,9 +73,12 @@ def make_plan(
     *,
     from_begin: bool = False,
 ) -> AuditPlan:
-    """Gather facts from both clusters. `topics`: audit only the flow's topics whose whole name
-    matches this pattern. `from_begin`: skip records before the start of the flow according to the
-    map. Raises one of `connect.errors`."""
+    """Gather the facts from both clusters.
+
+    `topics`: a pattern for whole topic names; only matching topics of the flow are audited.
+    `from_begin`: skip records from before the start of the flow (as the map shows it). Raises one
+    of `connect.errors`.
+    """
     return _Planner(flow, topics, range_bytes, from_begin).plan()
 
 
@@ -91,7 +94,8 @@ class _Planner:
             self._pattern = re.compile(topics or ".*")
         except re.error as error:
             raise ConfigError(
-                f"--topics {topics} is not a regular expression: {error}", key="--topics"
+                f"Invalid value {topics} for --topics: not a valid regular expression: {error}",
+                key="--topics",
             ) from error
         consumer = client_configs.client_properties(
             flow.properties, "source", "consumer", "audit-source"
@@ -167,8 +171,8 @@ class _Planner:
     def _pages(
         self, on_source: Collection[str], on_target: Collection[str], wanted: Collection[str]
     ) -> dict[TopicPartition, list[MapPage]]:
-        """Return the offset map's pages of these topics, if there is a map; they are only used to
-        cut."""
+        """Return the offset map's pages of these topics; empty if there is no map. They only show
+        where to cut."""
         pages = map_pages(self._config, self._flow.properties, on_source, on_target, wanted)
         return {key: list(found.values()) for key, found in pages.items()}
 
@@ -180,7 +184,8 @@ def _value(entries: Collection[ConfigEntry], name: str) -> str:
 def _offsets(
     properties: Mapping[str, str], keys: Collection[TopicPartition], isolation: Literal[0, 1]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the first offset and the last readable offset (exclusive) of each partition."""
+    """Return the first offset and the end offset (exclusive) of each partition that consumers can
+    read."""
     if not keys:
         return {}
     with Auditor.link(properties, {topic for topic, _ in keys}) as linked:

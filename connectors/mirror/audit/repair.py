@@ -1,8 +1,8 @@
-"""Copies missing records again, where the order allows it: at the end of a partition.
+"""Copies missing records again at the end of a partition, where this keeps the order.
 
-A record missing between others cannot be restored, because it would come after later records.
-Records missing after the last match, as when the target lost its newest records, are simply the
-next ones to copy. The flow's mirror must not run meanwhile: if it does, nothing is copied.
+A record that is missing between others cannot be restored, because it would follow later records.
+Records that are missing after the last match, for example because the target lost its newest
+records, are simply the next ones to copy. Nothing is copied while the flow's mirror runs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ _STALL_S = 60.0
 _LIST_S = 60.0
 
 _ANEW = (
-    "to repair it, delete the copy and reset the flow's stored offset: the mirror copies all again"
+    "to repair it, delete the copy and reset the flow's stored offset; the mirror then copies "
+    "everything again"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The result for one partition's missing records. `reason`: why the rest was not copied, and
-    the remedy."""
+    """The outcome for one partition. `reason`: why some missing records were not copied, and the
+    remedy."""
 
     source: tuple[str, int]
     copied: int
@@ -46,7 +47,7 @@ class Repair:
 
 
 def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
-    """Return the range that can be copied again, or the reason why there is none. Pure."""
+    """Return the range that can be copied again, or the reason why none can. Pure."""
     facts = partition.facts
     if partition.errors:
         return "the audit of the partition is incomplete"
@@ -59,13 +60,14 @@ def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
         each.target is not None and each.target + each.records > last_target + 1 for each in listed
     )
     if behind or not whole:
-        return f"the target ends with records that do not follow in the source; {_ANEW}"
+        return f"the last records on the target are not the next ones of the source; {_ANEW}"
     if not any(
         each.kind is Kind.MISSING and each.source is not None and each.source >= start
         for each in listed
     ):
         return (
-            f"the differences are not at the end, and appending them would break the order; {_ANEW}"
+            "the differences are not at the end of the partition, so appending the records "
+            f"would break the order; {_ANEW}"
         )
     if facts.position is None:
         return "the mirror's stored offset is unknown; start the mirror to copy the rest"
@@ -73,13 +75,15 @@ def what_to_copy(partition: PartitionAudit) -> SourceRange | str:
 
 
 def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport, live: LiveFlow) -> list[Repair]:
-    """Copy the records that can be copied; block until they are on the target. `live`: whether the
-    mirror runs. Raises one of `connect.errors`."""
+    """Copy the records that can be copied. Blocks until the target has acknowledged them.
+
+    `live`: whether the mirror runs. Raises one of `connect.errors`.
+    """
     found: list[Repair] = [
         Repair(
             key,
             0,
-            f"{reason}: the mirror creates it when it runs, and copies old records again "
+            f"{reason}: the mirror creates the topic when it runs, but copies old records again "
             "only with mirror.loss.policy=copy",
         )
         for key, reason in report.absent.items()
@@ -109,10 +113,11 @@ def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport, live: LiveFl
     still = _unchanged(settings.target, ranges, ends)
     moved = [each for each in ranges if each not in still]
     found += [
-        Repair(each.source, 0, "its copy has grown since: stop the mirror first") for each in moved
+        Repair(each.source, 0, "its copy has grown since the audit: stop the mirror first")
+        for each in moved
     ]
     if still:
-        # Like the mirror, start at the stored offset, whatever is missing.
+        # Start at the stored offset, like the mirror, whatever is missing.
         settings = replace(settings, fetch=replace(settings.fetch, auto_offset_reset="none"))
         stay = {each.facts.source: _stays(each) for each in report.partitions}
         found += [replace(each, reason=stay[each.source]) for each in _copied(still, settings)]
@@ -120,7 +125,7 @@ def repair(flow: FlowToAudit, plan: AuditPlan, report: AuditReport, live: LiveFl
 
 
 def _stays(partition: PartitionAudit) -> str:
-    """Return why the differences before a partition's end remain, if there are any."""
+    """Return why differences remain before a partition's end; None if there are none."""
     last = max((result.last_source for result in partition.results), default=-1)
     behind = sum(
         each.records
@@ -128,9 +133,7 @@ def _stays(partition: PartitionAudit) -> str:
         if each.kind is Kind.MISSING and each.source is not None and each.source > last
     )
     left = partition.different - behind
-    return (
-        f"{left} records differ before the end and were not repaired; {_ANEW}" if left > 0 else ""
-    )
+    return f"{left} differing records before the end were not repaired; {_ANEW}" if left > 0 else ""
 
 
 class _Copy:
@@ -153,7 +156,7 @@ def _copied(ranges: Sequence[SourceRange], settings: EngineSettings) -> list[Rep
 def _unchanged(
     target: WireSettings, ranges: Sequence[SourceRange], ends: dict[tuple[str, int], int]
 ) -> list[SourceRange]:
-    """Return the partitions whose copies still end at the audited end offset."""
+    """Return the partitions whose copies still end at the end offset of the audit."""
     topics = {each.target[0] for each in ranges}
     link = ClusterLink(target, lambda: None, name="audit-repair", topics=topics)
     try:

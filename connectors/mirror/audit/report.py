@@ -16,7 +16,7 @@ __all__ = ["AuditReport", "PartitionAudit", "make_report"]
 
 @dataclass(slots=True)
 class PartitionAudit:
-    """A partition and its copy. `results`: those of its ranges, in order."""
+    """The audit of a partition and its copy. `results`: its ranges, in order."""
 
     facts: PartitionFacts
     results: list[RangeResult] = field(default_factory=list)
@@ -46,7 +46,7 @@ class PartitionAudit:
 
 @dataclass(slots=True)
 class AuditReport:
-    """`absent`: source partitions whose copy does not exist, and the reason."""
+    """The report of an audit. `absent`: source partitions without a copy, with the reason."""
 
     partitions: list[PartitionAudit]
     absent: dict[tuple[str, int], str]

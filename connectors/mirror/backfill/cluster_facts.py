@@ -1,6 +1,6 @@
-"""Reads both clusters: the requested partitions, their offsets and their sizes.
+"""Reads both clusters for a backfill: the requested partitions, their offsets and their sizes.
 
-Writes nothing, except that `create` makes the missing topics.
+It writes nothing, but with `create` it creates missing topics.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _LOG = logging.getLogger(__name__)
 
 _TIMEOUT_S = 60.0
 _GROWTH_S = 3600.0
-"""The growth rate of a log is measured over the last hour."""
+"""The growth rate of a log is measured over this time."""
 _UNKNOWN_BYTES = 512.0
-"""Assumed bytes per offset if the brokers do not report log sizes; replaced by measurements during
-the copy."""
+"""Bytes per offset assumed if the brokers do not report log sizes. Measurements during the copy
+replace it."""
 
 
 class _Named(TopicFilter):
-    """The topics that the command names, instead of the flow's own filter."""
+    """A topic filter for the topics named on the command line, instead of the flow's own filter."""
 
     def __init__(self, wish: BackfillRequest) -> None:
         super().__init__({})
@@ -63,9 +63,9 @@ class _Named(TopicFilter):
 
 @dataclass(slots=True)
 class ClusterFacts:
-    """The facts. `starts`: the requested start offsets, None: the flow's stored offset; `ends`: the
+    """The facts. `starts`: the requested start offsets; None: the flow's stored offset. `ends`: the
     end offsets (exclusive). `as_one`: topics that cannot be compared record by record with their
-    copies, because one of the two is compacted."""
+    copies, because either topic is compacted."""
 
     logs: list[PartitionLogs] = field(default_factory=list)
     starts: dict[TopicPartition, int | None] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class ClusterFacts:
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     growth: dict[TopicPartition, float] = field(default_factory=dict)
     trimmed: dict[TopicPartition, float] = field(default_factory=dict)
-    """Offsets per second deleted at the log start between two looks."""
+    """Offsets per second by which the log start moved between two looks."""
     seen_ms: int = 0
     compacted: frozenset[str] = frozenset()
     append_times: frozenset[str] = frozenset()
-    """Topics whose copies do not keep the source's timestamps."""
+    """Topics whose copies do not keep the source timestamps."""
     missing: TopicPlan = field(default_factory=TopicPlan)
     source_configs: Mapping[str, list[ConfigEntry]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -128,15 +128,15 @@ class ClusterSurvey:
         return replace(selector, topics=_Named(self._wish), replicate_heartbeats=False)
 
     def gather(self, *, create: bool) -> ClusterFacts:
-        """Gather the facts. `create`: create missing topics on the target, and wait until they
+        """Gather the facts. `create`: create missing topics on the target and wait until they
         exist. Raises one of `connect.errors`."""
         facts = ClusterFacts()
         on_source = self.source_admin.list_topics(_TIMEOUT_S)
         selection = self.selector.select(on_source)
         if not selection.copied:
-            asked = "the flow copies" if self._wish.topics is None else "can be copied"
+            asked = "the flow's topic filter" if self._wish.topics is None else "--topics"
             raise ConfigError(
-                f"No topic of the source that {asked} matches; skipped: "
+                f"No topic on the source that {asked} matches; skipped: "
                 + (
                     ", ".join(f"{each.topic} ({each.detail})" for each in selection.skipped[:5])
                     or "none"
@@ -221,7 +221,8 @@ class ClusterSurvey:
         there = {
             key: remote for key, remote in keys.items() if remote[1] < on_target.get(remote[0], 0)
         }
-        # The order of an audit: stored offsets first, then the target's ends, then the source's.
+        # The same order as in an audit: stored offsets first, then the target's end offsets, then
+        # the source's.
         flow, offsets_topic = self._flow, self._flow.offsets_topic.name
         stored: dict[TopicPartition, int] = {}
         if offsets_topic in on_target:
@@ -274,7 +275,7 @@ class ClusterSurvey:
     ) -> dict[TopicPartition, int]:
         return {} if at_ms is None else listed(self.source, keys, at_ms, 0)
 
-    # Weights.
+    # Order of copying.
 
     def _weigh(self, facts: ClusterFacts) -> None:
         keys = {logs.source for logs in facts.logs}
@@ -282,7 +283,7 @@ class ClusterSurvey:
             facts.sizes = partition_sizes(self.source, keys, Deadline(_TIMEOUT_S))
         except ConnectError as error:
             facts.warnings.append(
-                f"log sizes are unknown, so the bytes left are a rough estimate at first: {error}"
+                f"log sizes are unknown, so the first estimate of the bytes left is rough: {error}"
             )
         by_size = {
             logs.source
@@ -301,7 +302,8 @@ class ClusterSurvey:
     def states(
         self, facts: ClusterFacts, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LogState]:
-        """Return the urgency input of each partition, to be copied from `positions` on."""
+        """Return what the order of copying depends on, for each partition to be copied from
+        `positions` on."""
         now_ms = SYSTEM_CLOCK.now_ms()
         by_age = {
             logs.source: positions[logs.source]
@@ -326,8 +328,8 @@ class ClusterSurvey:
         }
 
     def looked_again(self, facts: ClusterFacts) -> ClusterFacts:
-        """Return the same facts with the source's current log starts, and the rate at which they
-        move."""
+        """Return the same facts with the source's current log start offsets, and the rate at which
+        they move."""
         starts = listed(self.source, {logs.source for logs in facts.logs}, EARLIEST, 0)
         now_ms = SYSTEM_CLOCK.now_ms()
         seconds = max(1e-3, (now_ms - facts.seen_ms) / 1000)
@@ -342,7 +344,7 @@ class ClusterSurvey:
 def described_configs(
     admin: Admin, topics: Sequence[str], *, missing_ok: bool = False
 ) -> dict[str, list[ConfigEntry]]:
-    """Return the configs of these topics, or none for a topic that the user may not describe.
+    """Return the configs of these topics; empty for a topic that the user may not describe.
     `missing_ok`: leave out topics that do not exist."""
     try:
         return admin.describe_topic_configs(topics, missing_ok=missing_ok)

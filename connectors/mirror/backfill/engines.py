@@ -1,5 +1,5 @@
-"""Where pieces are copied: in this process. Spark is the other way
-(`connectors.mirror.spark.backfill`), behind the same call."""
+"""Copies the pieces of a backfill in this process. `connectors.mirror.spark.backfill` implements
+the same interface on Spark."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["STALL_S", "PieceEngine", "PieceOutcome", "copier_consumer", "local_e
 
 _LEAST_FETCH_BYTES = 16 * 1024
 _FETCH_SHARE_S = 0.25
-"""With a rate limit, one fetch requests at most the bytes of this many seconds; batches come
-whole."""
+"""With a rate limit, a fetch requests at most the bytes of this many seconds, because brokers
+return whole batches."""
 
 STALL_S = 30.0
 """A piece without progress for this long ends with an error."""
@@ -26,8 +26,8 @@ STALL_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class PieceOutcome:
-    """The result of a piece. `error`: why it ended early. `sure` False: it is unknown which records
-    it copied, for example because its executor was lost."""
+    """The result of a piece. `error`: why it ended early. `sure`: whether it is known which records
+    it copied; False, for example, if its executor was lost."""
 
     progress: tuple[RangeProgress, ...]
     lines: tuple[CopiedRange, ...]
@@ -36,15 +36,16 @@ class PieceOutcome:
 
 
 PieceEngine = Callable[[Chunk], PieceOutcome]
-"""Copies a piece and returns; called on several threads at a time. Raises no `ConnectError`."""
+"""An engine: copies a piece and returns. Called on several threads at a time. Raises no
+`ConnectError`."""
 
 
 def copier_consumer(consumer: Mapping[str, str], rate: float | None, slots: int) -> dict[str, str]:
-    """Return the Java properties of the copier's consumer: the flow's, with two differences.
+    """Return the Java properties of the copier's consumer: those of the flow with two changes.
 
-    If retention deletes records before they are copied, it continues at the log start; continuing
-    at the end, as a live flow may, would skip requested records. With a rate limit, fetches are
-    small, so that the rate stays even.
+    If retention deletes records before they are copied, the consumer continues at the log start
+    offset. (A live flow may continue at the log end, which would skip requested records.) With a
+    rate limit, fetches are small, so that the rate stays even.
     """
     changed = dict(consumer)
     if changed.get("auto.offset.reset", "").strip().lower() == "latest":

@@ -1,10 +1,10 @@
-"""Reasons why a backfill is refused or given up.
+"""Reasons why a backfill is refused or aborted.
 
 ConnectError
-└── BackfillRefused           fatal: somebody has to do something first; the text says what
+└── BackfillRefused           fatal: the message says what to do first
     ├── FlowIsRunning         the live flow copies the same partitions
-    ├── LaterRecordsThere     the target has records that the backfill's would have to be before
-    ├── WouldLeaveGap         the flow's stored offset lies before the range that was asked for
+    ├── LaterRecordsThere     the target already has records that must follow those of the backfill
+    ├── WouldLeaveGap         the flow's stored offset is before the requested range
     └── AnotherBackfill       another backfill of this flow runs
 """
 
@@ -22,7 +22,8 @@ __all__ = [
 
 
 class BackfillRefused(ConnectError):
-    """Nothing was written that breaks the order. The message names the partition and the remedy."""
+    """The backfill is refused, and has written nothing that breaks the order. The message names the
+    partition and the remedy."""
 
 
 class FlowIsRunning(BackfillRefused):
@@ -30,7 +31,7 @@ class FlowIsRunning(BackfillRefused):
 
 
 class LaterRecordsThere(BackfillRefused):
-    """The target already has later records of the partition, or records from another origin."""
+    """The target already has later records of the partition, or records of another producer."""
 
 
 class WouldLeaveGap(BackfillRefused):

@@ -1,9 +1,9 @@
-"""Runs a backfill: hands out pieces, stores their results, and checks for conflicts meanwhile.
+"""Runs a backfill: hands out pieces, stores their results, and meanwhile checks for conflicts.
 
-One thread owns all state. Each piece is copied on its own thread, which passes its outcome back. A
-partition is in at most one piece, and its next piece begins after the previous one is stored. So
-its order is kept, and a kill repeats only unfinished pieces, and of those only records that cannot
-be found on the target.
+One thread owns all state. Each piece is copied on its own thread, which passes back the outcome. A
+partition is in at most one piece, and its next piece starts after the result of the previous one is
+stored, so its records stay in order. After a kill, only unfinished pieces are repeated, and only
+those of their records that are not found on the target.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
 _LOG = logging.getLogger(__name__)
 
 DRAIN_S = 12.0
-"""Extra time for a piece beyond its limit: it waits for responses and sends nothing."""
+"""Extra time after a piece's time limit, in which it waits for responses and sends nothing."""
 
 _TURN_S = 0.2
 _TELL_S = 1.0
@@ -56,7 +56,7 @@ class _Ended(NamedTuple):
 
 @dataclass(slots=True)
 class _Lost:
-    """A piece with an unknown result. Once it has surely ended, the target log shows what it
+    """A piece whose result is unknown. Once it has surely ended, the target log shows what it
     copied."""
 
     piece: Chunk
@@ -66,7 +66,7 @@ class _Lost:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """The end of the job. `stopped`: it was stopped before everything was copied."""
+    """The outcome of the job. `stopped`: it was stopped before everything was copied."""
 
     progress: JobProgress
     stopped: bool
@@ -77,7 +77,7 @@ class JobOutcome:
 
 
 class BackfillJob:
-    """Copies the partitions of one backfill; call `run` once."""
+    """Copies the partitions of one backfill. `run` may be called once."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class BackfillJob:
         tell: Callable[[JobProgress], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`look`: raises if the backfill must stop; called every few seconds. `tell`: gets the
+        """`look`: raises if the backfill must stop; called every few seconds. `tell`: receives the
         progress about once a second."""
         self._plan = plan
         self._facts = facts
@@ -113,10 +113,13 @@ class BackfillJob:
         self._told_at, self._looked_at, self._weighed_at = now - _TELL_S, now, now
 
     def run(self, stopping: Callable[[], bool]) -> JobOutcome:
-        """Copy; return when everything is done, or, once `stopping` returns true, when the pieces
-        in flight have ended. Raises the reason why it must stop, after their results are stored."""
+        """Copy until everything is done or `stopping` returns true. Then wait for the pieces in
+        flight.
+
+        If the backfill has to stop, stores the results first and then raises the reason.
+        """
         try:
-            self._look()  # it may be a while since it was prepared
+            self._look()  # Facts may have changed since `prepare`.
             self._write_found()
             while not self._dealer.finished:
                 if not stopping():
@@ -133,8 +136,8 @@ class BackfillJob:
         return JobOutcome(progress, stopped=not self._dealer.finished)
 
     def _write_found(self) -> None:
-        """Store where each partition begins, in case nothing is left to copy, and the records that
-        an earlier backfill copied without storing them."""
+        """Store the start offset of each partition, in case nothing is left to copy, and the
+        records that an earlier backfill copied without storing them."""
         stored = {logs.source: logs.stored for logs in self._facts.logs}
         moved = [
             Reached(job.source, job.position, -1)
@@ -153,16 +156,16 @@ class BackfillJob:
             ).start()
 
     def _copy(self, piece: Chunk) -> None:
-        """Called on the piece's thread."""
+        """Copy one piece. Called on the piece's thread."""
         try:
             outcome = self._engine(piece)
         except Exception as error:  # noqa: BLE001 - the top of a thread; its owner gets it
-            _LOG.error("copying a piece failed unexpectedly", exc_info=error)
+            _LOG.error("copying a piece failed with an unexpected error", exc_info=error)
             outcome = PieceOutcome((), (), f"{type(error).__name__}: {error}", sure=False)
         self._ended.put(_Ended(piece, outcome))
 
     def _turn(self, seconds: float) -> None:
-        """Process one ended piece."""
+        """Process one piece that has ended; wait up to `seconds` for it."""
         self._account.poll()
         try:
             ended = self._ended.get(timeout=seconds)
@@ -217,12 +220,13 @@ class BackfillJob:
         self._dealer.failed(source, reason, self._clock.monotonic())
 
     def _note_strangers(self, job: PartitionJob, lines: list[CopiedRange]) -> None:
-        """If another program's records lie between ours, check soon which program writes."""
+        """If the target has records of another producer between the copies, soon check which one
+        writes."""
         landed = job.landed
         for line in lines:
             if line.target_start > landed:
                 _LOG.warning(
-                    "%s-%d: another program wrote target offsets %d to %d",
+                    "%s-%d: another producer wrote target offsets %d to %d",
                     *job.target,
                     landed,
                     line.target_start - 1,
@@ -233,7 +237,7 @@ class BackfillJob:
     # Pieces with an unknown result.
 
     def _lose(self, piece: Chunk, reason: str, began: float) -> None:
-        _LOG.warning("lost a piece, searching the target for its records: %s", reason)
+        _LOG.warning("lost a piece, searching the target log for its records: %s", reason)
         self._lost_in_a_row += 1
         due = began + piece.seconds + DRAIN_S
         self._lost.append(_Lost(piece, reason, max(self._clock.monotonic(), due)))
@@ -253,9 +257,10 @@ class BackfillJob:
             )
             if tail.odd is not None and topic not in self._facts.compacted:
                 raise LaterRecordsThere(
-                    f"{job.target[0]}-{job.target[1]}: the record at offset {tail.odd} is not the "
-                    f"source's next one, at offset {tail.position} of {topic}-{job.source[1]}: "
-                    "somebody else writes there. Stop that, and see what connect-mirror-audit says"
+                    f"{job.target[0]}-{job.target[1]}: the record at offset {tail.odd} is not "
+                    f"the source's next one (offset {tail.position} of {topic}-{job.source[1]}), "
+                    "so another producer writes to the partition. Stop it, then run "
+                    "connect-mirror-audit to see what differs"
                 )
             lines = tail.lines if tail.odd is None else ()
             if lines:
@@ -268,7 +273,7 @@ class BackfillJob:
                 advances.append(ChunkProgress(job.source, job.position, landed=end))
         self._dealer.copied(lost.piece, advances, self._clock.monotonic())
         if self._lost_in_a_row >= _LOST_IN_A_ROW:
-            raise RetriableError(f"{_LOST_IN_A_ROW} pieces in a row were lost; {lost.reason}")
+            raise RetriableError(f"{_LOST_IN_A_ROW} pieces in a row were lost: {lost.reason}")
 
     # Checks during the copy.
 
@@ -291,7 +296,7 @@ class BackfillJob:
             if not error.retriable:
                 raise
             _LOG.warning(
-                "cannot update the order of partitions, because the source did not answer: %s",
+                "cannot update the order of partitions: the source did not answer: %s",
                 error,
             )
 
@@ -303,14 +308,16 @@ class BackfillJob:
         return self._arrival.look(self._plan.jobs, self._clock.monotonic())
 
     def _let_end(self) -> None:
-        """Let the pieces in flight end, and store their results if possible."""
+        """Wait for the pieces in flight, and store their results if possible."""
         deadline = self._clock.monotonic() + self._dealer.dealing.piece_seconds + STALL_S
         while self._began and self._clock.monotonic() < deadline:
             try:
                 self._turn(_TURN_S)
             except ConnectError as error:
                 _LOG.warning(
-                    "cannot store a result; the next backfill searches the target for it: %s", error
+                    "cannot store the result of a piece; the next backfill searches the target "
+                    "log for its records: %s",
+                    error,
                 )
             except KeyboardInterrupt:
                 return

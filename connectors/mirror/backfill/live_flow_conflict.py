@@ -13,7 +13,7 @@ __all__ = ["refusal"]
 
 
 def refusal(live: LiveFlow, flow: str, wanted: Collection[TopicPartition]) -> FlowIsRunning | None:
-    """Return why these partitions must not be copied now; None: there is no conflict."""
+    """Return why these partitions must not be copied now; None if there is no conflict."""
     if not live.members:
         return None
     held = sorted(key for key in wanted if key in live.assigned)
@@ -24,8 +24,8 @@ def refusal(live: LiveFlow, flow: str, wanted: Collection[TopicPartition]) -> Fl
     others = (len(held) if held else len(taken)) - 1
     more = f" and {others} more" if others else ""
     return FlowIsRunning(
-        f"{flow} is running ({live.members[0]}) and "
-        f"{'copies' if held else 'would take up'} {what}{more}: a backfill beside it would break "
-        "the order. Stop the flow's workers, or the connector by REST (PUT .../stop); or keep the "
-        "topic out of the flow's topics until the backfill is done"
+        f"{flow} is running ({live.members[0]}) and {'copies' if held else 'would copy'} "
+        f"{what}{more}: a simultaneous backfill would break the order. Stop the flow's workers, "
+        "or stop the connector by REST (PUT .../stop), or exclude the topic from the flow's "
+        "topics until the backfill is done"
     )

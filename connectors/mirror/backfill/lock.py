@@ -1,8 +1,10 @@
-"""Allows one backfill of a flow at a time, and none before a killed one has surely ended.
+"""Locks a flow, so that only one backfill runs at a time, and none before a killed one has surely
+ended.
 
-A running backfill is the single member of the group `<the flow's group>-backfill`. A killed program
-stays a member for `SESSION_S`. Its pieces end before that, on whatever machine, so nobody else
-writes once the group is empty. This uses only Kafka's group membership: no topic, no file.
+A running backfill is the only member of the group `<the flow's group>-backfill`. A killed process
+stays a member for `SESSION_S`. Its pieces end before that on whatever machine they run, so once the
+group is empty, no piece writes any more. The lock needs only Kafka's group membership: no topic and
+no file.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from connectors.mirror.inspect.flow import DedicatedFlow
 __all__ = ["SESSION_S", "BackfillLock"]
 
 SESSION_S = 30.0
-"""Longer than a piece and the drain after it, and some difference between clocks."""
+"""Longer than a piece and the wait for its responses, plus some difference between clocks."""
 
 _POLL_S = 0.2
 _LOOK_S = 1.0
@@ -33,8 +35,8 @@ _CLOSE_S = 10.0
 
 
 class BackfillLock:
-    """Call `acquire`, then `check` regularly, then `release`, all on one thread. A thread of its
-    own maintains the membership."""
+    """A lock on a flow. Call `acquire`, then `check` regularly, then `release`, all from one
+    thread. An internal thread maintains the membership."""
 
     def __init__(self, flow: DedicatedFlow) -> None:
         """The flow's offsets topic must exist before `acquire`."""
@@ -47,8 +49,10 @@ class BackfillLock:
         self._thread = threading.Thread(target=self._run, name="backfill-lock", daemon=True)
 
     def acquire(self, on_wait: Callable[[str], None]) -> None:
-        """Wait until a killed backfill has ended, then take the lock. `on_wait` gets a sentence if
-        that takes long. Raises `AnotherBackfill`."""
+        """Wait until a killed backfill has ended, then take the lock.
+
+        If that takes long, `on_wait` receives a sentence for the user. Raises `AnotherBackfill`.
+        """
         deadline = Deadline(SESSION_S + 5.0)
         told = False
         while peers := self._peers():
@@ -58,7 +62,7 @@ class BackfillLock:
                 told = True
                 on_wait(
                     f"another backfill of {self._flow.name} runs or was killed ({peers[0]}): "
-                    f"waiting up to {SESSION_S:.0f} s for it to be gone"
+                    f"waiting up to {SESSION_S:.0f} s for it to leave the group"
                 )
             self._stopping.wait(_LOOK_S)
         self._thread.start()
@@ -66,18 +70,20 @@ class BackfillLock:
         while not self._joined.wait(_POLL_S):
             self.check()
             if joined.expired():
-                raise DeadlineExceeded(f"Joining group {self._group} took over {_JOIN_S:.0f} s")
+                raise DeadlineExceeded(
+                    f"Joining group {self._group} took longer than {_JOIN_S:.0f} s"
+                )
         peers = self._peers()
         if len(peers) > 1:
             raise self._another(peers)
 
     def check(self) -> None:
-        """Raise if the membership is lost, because another backfill may then begin."""
+        """Raise if the membership is lost, because then another backfill may start."""
         if self._failure is not None:
             raise self._failure
 
     def release(self) -> None:
-        """Leave the group. May be called again, and without `acquire`."""
+        """Leave the group. May be called repeatedly, and without `acquire`."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(_CLOSE_S)
@@ -87,11 +93,11 @@ class BackfillLock:
 
     def _another(self, peers: list[GroupPeer]) -> AnotherBackfill:
         return AnotherBackfill(
-            f"another backfill of {self._flow.name} runs ({peers[0]}); let it end, or stop it "
-            "(SIGTERM), then start again"
+            f"another backfill of {self._flow.name} runs ({peers[0]}); wait for it to end or "
+            "stop it (SIGTERM), then start this one again"
         )
 
-    # The lock's thread.
+    # Runs on the lock's internal thread.
 
     def _run(self) -> None:
         try:
@@ -136,7 +142,7 @@ class BackfillLock:
     def _assigned(
         self, consumer: confluent_kafka.Consumer, found: list[confluent_kafka.TopicPartition]
     ) -> None:
-        # Only the membership matters; it reads nothing.
+        # Only the membership matters: the member reads nothing.
         consumer.assign(found)
         consumer.pause(found)
         self._joined.set()
@@ -146,6 +152,6 @@ class BackfillLock:
     ) -> None:
         if self._joined.is_set() and not self._stopping.is_set():
             self._failure = BrokerUnavailable(
-                f"the membership of group {self._group} was lost, so another backfill may begin; "
+                f"membership of group {self._group} was lost, so another backfill may start; "
                 "start this one again"
             )

@@ -1,7 +1,7 @@
-"""Turns facts into a job: where each partition begins, or why the backfill is refused.
+"""Turns facts into a job: where each partition starts, or why the backfill is refused.
 
-Reads records only if necessary: a target with more records than are accounted for may have them
-from a killed backfill.
+Reads records only if necessary: if a target has records that are not accounted for, a killed
+backfill may have copied them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["BackfillPlan", "make_plan", "weigh"]
 
 @dataclass(slots=True)
 class BackfillPlan:
-    """`found`: records on the target that are not stored in the offset map yet, by source
+    """The plan. `found`: records on the target that are not stored in the offset map yet, by source
     partition."""
 
     jobs: list[PartitionJob] = field(default_factory=list)
@@ -62,7 +62,7 @@ def make_plan(facts: ClusterFacts, gatherer: ClusterSurvey) -> BackfillPlan:
 
 
 def weigh(plan: BackfillPlan, facts: ClusterFacts, gatherer: ClusterSurvey) -> None:
-    """Set the time at which each partition would lose records."""
+    """Set the time at which each partition would start to lose records."""
     states = gatherer.states(facts, {job.source: job.position for job in plan.jobs})
     for job in plan.jobs:
         job.loss_at_ms = loss_at_ms(states[job.source], facts.limits[job.source[0]])
@@ -72,8 +72,8 @@ def _job(facts: ClusterFacts, logs: PartitionLogs, begin: Begin) -> PartitionJob
     notes = [begin.note] if begin.note else []
     if begin.unsure:
         notes.append(
-            "the offset map does not reach the stored offset: what was copied behind it by a "
-            "program that was killed is copied again"
+            "the offset map does not reach the stored offset: records after its end that a "
+            "killed backfill copied are copied again"
         )
     end = max(begin.position, facts.ends[logs.source])
     return PartitionJob(
@@ -102,20 +102,20 @@ def _look(facts: ClusterFacts, logs: PartitionLogs, begin: Begin, reader: TailRe
     if tail.odd is None:
         return tail
     if topic in facts.compacted and logs.stored is not None:
-        # Compaction took records from either side: no comparing, so what is not stored is copied
-        # again, as by the live flow.
+        # Compaction removed records from either side, so the logs cannot be compared. Records after
+        # the stored offset are copied again, as the live flow would.
         return Tail((), begin.position, None)
     raise LaterRecordsThere(
-        f"{logs.name}: offset {tail.odd} of {logs.target_name} is not the source's next record, "
-        f"which is at offset {tail.position}: somebody else wrote there, or the flow copied without"
-        " storing offsets. See what connect-mirror-audit says; to copy all of it, delete "
-        f"{logs.target[0]} and reset the flow's stored offset"
+        f"{logs.name}: the record at offset {tail.odd} of {logs.target_name} is not the source's "
+        f"next one (offset {tail.position}): another producer wrote it, or the flow copied "
+        "without storing offsets. Run connect-mirror-audit to see what differs; to copy "
+        f"everything again, delete {logs.target[0]} and reset the flow's stored offset"
     )
 
 
 def _first_wanted(facts: ClusterFacts, logs: PartitionLogs, gatherer: ClusterSurvey) -> int | None:
-    """Return the requested start, or the map's first offset if no record (only markers, compacted
-    offsets) lies between the two."""
+    """Return the requested start; the map's first offset instead, if there is no record between the
+    two."""
     start = facts.starts[logs.source]
     known = logs.known
     if start is None or known is None or known.first <= max(start, logs.source_start):

@@ -11,12 +11,13 @@ from connectors.mirror.backfill.scheduler import PartitionJob, PartitionState
 __all__ = ["Arrival", "JobProgress"]
 
 WINDOW_S = 60.0
-"""The rate is averaged over the last minute, because older samples predict little."""
+"""The rate is averaged over this time, because older samples predict little."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """The whole job at one moment. `left_s` None: there is no progress, so no estimate."""
+    """The progress of the whole job at one moment. `left_s`: the estimated time left; None while
+    there is no progress."""
 
     partitions: int
     done: int
@@ -32,7 +33,7 @@ class JobProgress:
 
     @property
     def share(self) -> float:
-        """Of all bytes, 0 to 1."""
+        """Return the copied share of all bytes, 0 to 1."""
         total = self.copied_bytes + self.left_bytes
         if not self.left_offsets:
             return 1.0
@@ -47,13 +48,13 @@ class Arrival:
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def look(self, jobs: Iterable[PartitionJob], now: float) -> JobProgress:
-        """Take a sample. `now`: monotonic seconds; never decreasing."""
+        """Take a sample. `now`: monotonic seconds; must not decrease."""
         every = list(jobs)
         copied = sum(job.copied_bytes for job in every)
         if self._began is None:
             self._began = now
         self._samples.append((now, copied))
-        # The newest sample older than the window stays as its start.
+        # The newest sample before the window stays as its start.
         while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW_S:
             self._samples.popleft()
         rate = self._rate()

@@ -1,9 +1,8 @@
-"""Stores the results of a backfill where the live flow stores its own: in the same topics and
-formats.
+"""Stores the results of a backfill in the live flow's topics and formats.
 
-After each piece it writes map pages, then source offsets, each acknowledged before the next, and
-also offset syncs. Before it stores offsets it checks whether another program has stored different
-ones.
+After each piece it writes the offset map's pages, waits for their acknowledgement, and then writes
+the source offsets. It also writes offset syncs. Before it stores offsets it checks whether another
+process has stored other offsets.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _TURN_S = 0.02
 
 
 class BackfillProgressStore:
-    """Call `start`, then the rest, then `close`, all on one thread."""
+    """Stores results. Call `start`, then the other methods, then `close`, all from one thread."""
 
     def __init__(self, flow: DedicatedFlow) -> None:
         self._flow = flow
@@ -58,27 +57,30 @@ class BackfillProgressStore:
         self._store.start(Deadline(_START_S))
 
     def begin(self, positions: Mapping[TopicPartition, int | None]) -> None:
-        """`positions`: the stored offsets that were found; None: unknown."""
+        """Set the stored offsets that were found; None: unknown."""
         self._expected = dict(positions)
         self._books = OffsetSyncWriter(self._flow.config, None)
 
     def close(self) -> None:
-        """May be called again."""
+        """Release all clients. May be called repeatedly."""
         if self._books is not None:
             self._books.close()
             self._books = None
         self._store.stop(Deadline(_CLOSE_S))
 
     def poll(self) -> None:
-        """Handle delivery reports. Call often."""
+        """Handle delivery reports. Must be called often."""
         if self._books is not None:
             self._books.poll()
 
     def add(self, lines: Iterable[CopiedRange], reached: Iterable[Reached]) -> None:
-        """Store a result; return when it is acknowledged. Raises `FlowIsRunning` if another program
-        has stored other offsets meanwhile, and the errors of writing."""
+        """Store a result and return once it is acknowledged.
+
+        Raises `FlowIsRunning` if another process has stored other offsets meanwhile, and the errors
+        of writing.
+        """
         books = self._books
-        assert books is not None, "begin was not called"
+        assert books is not None, "call begin before add"
         runs: dict[TopicPartition, list[CopiedRange]] = defaultdict(list)
         for line in lines:
             runs[line.source].append(line)
@@ -115,14 +117,14 @@ class BackfillProgressStore:
             now = position_after(decode_value(found.get(key)))
             if source in self._expected and now != self._expected[source]:
                 raise FlowIsRunning(
-                    f"{source[0]}-{source[1]}: somebody else has stored offset {now}, where the "
-                    f"backfill had stored {self._expected[source]}: {self._flow.name} was started. "
-                    "Stop its workers, and start the backfill again: it goes on from what is "
-                    "stored; connect-mirror-audit tells what was copied twice meanwhile"
+                    f"{source[0]}-{source[1]}: the stored offset is {now}, but the backfill "
+                    f"stored {self._expected[source]}: {self._flow.name} was started meanwhile. "
+                    "Stop its workers, then start the backfill again; it continues at the "
+                    "stored offset. connect-mirror-audit shows which records were copied twice"
                 )
 
     def _await(self, future: Future[T], what: str) -> T:
-        """Wait, and handle delivery reports, without which nothing would complete."""
+        """Wait for `future`, and meanwhile handle the delivery reports that complete it."""
         deadline = Deadline(_STORE_S)
         while not future.done():
             if deadline.expired():

@@ -16,9 +16,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
-    """`topics`: a pattern for whole names of source topics, None: the flow's topics. `partitions`:
-    their numbers, None: all. Of times and offsets the first is included and the last excluded;
-    None: from the flow's stored offset, to the log end at the start of the backfill."""
+    """A backfill request. `topics`: a pattern for whole names of source topics; None: the flow's
+    topics. `partitions`: partition numbers; None: all. The start time or offset is inclusive, the
+    end exclusive; None: from the flow's stored offset, and to the log end at the start of the
+    backfill."""
 
     topics: re.Pattern[str] | None = None
     partitions: frozenset[int] | None = None
@@ -29,8 +30,11 @@ class BackfillRequest:
 
 
 def parse_offset_time(text: str, key: str, now_ms: int) -> int:
-    """Return milliseconds since the epoch for `2026-11-01` or `2026-11-01T12:00`, UTC unless an
-    offset is given; for epoch milliseconds; or for a duration ago such as `36h` (s, m, h, d, w)."""
+    """Parse a point in time to milliseconds since the epoch.
+
+    `text` is `2026-11-01` or `2026-11-01T12:00` (UTC unless it has a UTC offset), epoch
+    milliseconds, or a duration ago such as `36h` (s, m, h, d, w).
+    """
     found = _AGO.fullmatch(text.strip())
     if found:
         ago = timedelta(**{_UNITS[found[2]]: int(found[1])})
@@ -41,9 +45,9 @@ def parse_offset_time(text: str, key: str, now_ms: int) -> int:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise ConfigError(
-            f"{key} {text} is not a time: allowed are 2026-11-01, 2026-11-01T12:00+01:00 (UTC "
-            "unless "
-            "it says so), milliseconds since 1970, or 36h ago as 36h (s, m, h, d, w)",
+            f"Invalid value {text} for {key}. Use a time such as 2026-11-01 or "
+            "2026-11-01T12:00+01:00 (UTC unless it has a UTC offset), milliseconds since 1970, "
+            "or a duration ago such as 36h (s, m, h, d, w)",
             key=key,
             value=text,
         ) from error

@@ -1,9 +1,10 @@
-"""Decides which piece of the backfill is copied next, and at which rate. Pure: time is passed in.
+"""Decides which piece of the backfill is copied next, and at which rate. Pure: the time is a
+parameter.
 
-A piece is copied by one task: either `piece_bytes` of a large partition, or the rests of several
-small ones. A partition is in at most one piece, so that its records stay in order. The partition
-that would lose records soonest comes first, then the largest. Results are stored after each piece,
-so other partitions get their turn as soon as they are more urgent.
+A piece is copied by one task. It is either `piece_bytes` of a large partition or the rests of
+several small ones. A partition is in at most one piece, so that its records stay in order. The
+partition that would lose records soonest comes first, then the largest. Results are stored after
+each piece, so other partitions get their turn once they are more urgent.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ MOST_RANGES = 64
 """Maximum number of ranges of one piece; they share its connections."""
 
 _LEAST_SHARE = 0.01
-"""A smaller share of the rate limit than this is not worth a piece."""
+"""Smaller shares of the rate limit than this do not justify a piece."""
 
 GIVE_UP_AFTER = 5
-"""A partition is given up after this many failures in a row without a copied record in between."""
+"""A partition is given up after this many consecutive failures without a copied record."""
 
 RETRY_FIRST_S, RETRY_CAP_S = 1.0, 30.0
 
 
 class PartitionState(Enum):
-    """States of a partition: WAITING <-> COPYING -> DONE; or -> FAILED."""
+    """States of a partition. Transitions: WAITING -> COPYING -> WAITING, DONE or FAILED."""
 
     WAITING = "waiting"
     COPYING = "copying"
@@ -53,8 +54,8 @@ class PartitionState(Enum):
 
 @dataclass(slots=True)
 class PartitionJob:
-    """One partition of the job. `offset_bytes`: measured bytes per offset; `loss_at_ms`: when it
-    may begin to lose records (`urgency`)."""
+    """One partition of the job. `offset_bytes`: measured bytes per offset. `loss_at_ms`: when it
+    may start to lose records (`urgency`)."""
 
     source: TopicPartition
     target: TopicPartition
@@ -68,7 +69,7 @@ class PartitionJob:
     copied_bytes: int = 0
     copied_records: int = 0
     found_records: int = 0
-    """Records that were already on the target, and so were not copied again."""
+    """Records that were on the target already and were not copied again."""
     lost: int = 0
     note: str = ""
     error: str | None = None
@@ -88,7 +89,7 @@ class PartitionJob:
 
 @dataclass(frozen=True, slots=True)
 class ChunkProgress:
-    """Progress of one range of a piece: everything before `position` is stored."""
+    """Progress of one range of a piece: all records before `position` are stored."""
 
     source: TopicPartition
     position: int
@@ -101,7 +102,7 @@ class ChunkProgress:
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """The work of one task: at most one range per partition, for at most `seconds`, at `rate` bytes
-    per second in total; None: unlimited."""
+    per second in total (None: unlimited)."""
 
     number: int
     ranges: tuple[SourceRange, ...]
@@ -127,8 +128,8 @@ class _Active:
 
 @dataclass(frozen=True, slots=True)
 class _Resting:
-    """A share of the rate limit that stays unused until `until`, because a whole batch came faster
-    than its share allowed."""
+    """A share of the rate limit that stays unused until `until`, because a whole batch exceeded its
+    share."""
 
     until: float
     rate: float
@@ -141,8 +142,9 @@ class BackfillScheduler:
     dealing: SchedulerOptions
     jobs: dict[TopicPartition, PartitionJob] = field(default_factory=dict)
     _waiting: list[PartitionJob] = field(default_factory=list)
-    """Waiting partitions, the most urgent first, including some given up since. Kept, because
-    sorting all partitions of a large job for each piece takes longer than copying it."""
+    """Waiting partitions, most urgent first; may include some that were given up since. The order
+    is kept because sorting all partitions of a large job for every piece takes longer than copying
+    the piece."""
     _active: dict[int, _Active] = field(default_factory=dict)
     _resting: list[_Resting] = field(default_factory=list)
     _dealt: int = 0
@@ -157,7 +159,7 @@ class BackfillScheduler:
         return dealer
 
     def weighed(self) -> None:
-        """Called when the inputs of the order have changed."""
+        """Sort again, because the urgency of partitions has changed."""
         waiting = [job for job in self.jobs.values() if job.state is PartitionState.WAITING]
         self._waiting = urgent_first(waiting)
 
@@ -168,12 +170,12 @@ class BackfillScheduler:
 
     @property
     def finished(self) -> bool:
-        """Whether no partition is left that can be copied."""
+        """Whether no partition is left to copy."""
         waits = any(job.state is PartitionState.WAITING for job in self._waiting)
         return not self._active and not waits
 
     def next_piece(self, now: float) -> Chunk | None:
-        """Return the piece for a free slot; None if there is none now. `now`: monotonic seconds."""
+        """Return a piece for a free slot; None if there is none now. `now`: monotonic seconds."""
         free = self.dealing.slots - len(self._active)
         if free <= 0:
             return None
@@ -185,7 +187,8 @@ class BackfillScheduler:
             return None
         size = self.dealing.piece_bytes
         if rate is not None:
-            # Short, so that the limit is divided again soon and the stored offsets keep up.
+            # Keep pieces short, so that the rate limit is divided again soon and stored offsets
+            # keep up.
             size = max(1, min(size, round(rate * self.dealing.piece_seconds / 2)))
         chosen = self._choose(ready, size)
         self._dealt += 1
@@ -202,7 +205,7 @@ class BackfillScheduler:
         return piece
 
     def _ready(self, most: int, now: float) -> list[PartitionJob]:
-        """Return as many waiting partitions as matter for the next piece, the most urgent first."""
+        """Return the most urgent waiting partitions, as many as the next piece can need."""
         ready = (
             job
             for job in self._waiting
@@ -211,13 +214,13 @@ class BackfillScheduler:
         return list(islice(ready, most))
 
     def _take_out(self, last: PartitionJob) -> None:
-        """Remove partitions that no longer wait, up to this one."""
+        """Remove partitions that no longer wait, up to and including `last`."""
         end = self._waiting.index(last) + 1
         left = [job for job in self._waiting[:end] if job.state is PartitionState.WAITING]
         self._waiting[:end] = left
 
     def _share(self, ready: int, now: float) -> float | None:
-        """Return the next piece's share of the rate limit: all pieces in flight together never
+        """Return the next piece's share of the rate limit. The shares of all pieces in flight never
         exceed the limit."""
         limit = self.dealing.rate
         if limit is None:
@@ -229,11 +232,11 @@ class BackfillScheduler:
         return (limit - taken) / max(1, free)
 
     def _choose(self, ready: Sequence[PartitionJob], size: int) -> list[tuple[SourceRange, int]]:
-        """Return the most urgent partition and, if its rest is small, the following ones with small
-        rests."""
+        """Return the most urgent partition. If its rest is small, add the next partitions with
+        small rests."""
         chosen: list[tuple[SourceRange, int]] = []
         room = size
-        # Limit the number per slot, so that work is left for the other slots.
+        # Limit the partitions per piece, so that the other slots have work.
         free = self.dealing.slots - len(self._active)
         most = min(MOST_RANGES, -(-len(ready) // free))
         for job in ready:
@@ -252,8 +255,8 @@ class BackfillScheduler:
         return chosen
 
     def copied(self, piece: Chunk, advances: Iterable[ChunkProgress], now: float) -> None:
-        """A piece has ended and its result is stored. A range without an `ChunkProgress` made no
-        progress."""
+        """Record that a piece has ended and its result is stored. Ranges without a `ChunkProgress`
+        made no progress."""
         active = self._active.pop(piece.number)
         by_source = {each.source: each for each in advances}
         if active.rate:
@@ -271,7 +274,8 @@ class BackfillScheduler:
                 insort(self._waiting, job, key=_urgency)
 
     def failed(self, source: TopicPartition, reason: str, now: float) -> None:
-        """A partition made no progress; after `GIVE_UP_AFTER` times it is given up."""
+        """Record that a partition made no progress. After `GIVE_UP_AFTER` failures it is given
+        up."""
         job = self.jobs[source]
         if job.state is PartitionState.DONE:
             return

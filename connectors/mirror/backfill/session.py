@@ -21,13 +21,13 @@ __all__ = ["BackfillSession"]
 
 
 class BackfillSession:
-    """Call `prepare`, `run` and `close` on one thread."""
+    """One backfill. Call `prepare`, `run` and `close` from one thread."""
 
     def __init__(
         self, flow: DedicatedFlow, gatherer: ClusterSurvey, say: Callable[[str], None]
     ) -> None:
-        """`say` gets a sentence when the session has to wait. The caller still owns the
-        gatherer."""
+        """`say` receives a sentence for the user when the session has to wait. The caller closes
+        the gatherer."""
         self._flow = flow
         self._gatherer = gatherer
         self._say = say
@@ -43,12 +43,12 @@ class BackfillSession:
         return make_plan(facts, self._gatherer), facts
 
     def prepare(self) -> tuple[BackfillPlan, ClusterFacts]:
-        """Like `look`, but to run it: creates topics, and locks the flow against other
+        """Return the plan and get ready to run it: create topics, and lock the flow against other
         backfills."""
         self._refuse_beside_flow(self._gatherer.gather(create=False).ends)
         self._account.start()
         self._lock.acquire(self._say)
-        # Read the facts after locking: only now they cannot change any more.
+        # Read the facts under the lock, because other backfills cannot change them then.
         facts = self._gatherer.gather(create=True)
         self._refuse_beside_flow(facts.ends)
         self._prepared = make_plan(facts, self._gatherer), facts
@@ -61,8 +61,8 @@ class BackfillSession:
         stopping: Callable[[], bool],
         tell: Callable[[JobProgress], None],
     ) -> JobOutcome:
-        """Copy the prepared plan; as `BackfillJob.run`."""
-        assert self._prepared is not None, "prepare was not called"
+        """Copy the prepared plan, as `BackfillJob.run` does."""
+        assert self._prepared is not None, "call prepare before run"
         plan, facts = self._prepared
         self._account.begin({logs.source: logs.stored for logs in facts.logs})
         dealer = BackfillScheduler.of(plan.jobs, dealing)
@@ -77,7 +77,7 @@ class BackfillSession:
         return job.run(stopping)
 
     def close(self) -> None:
-        """Release everything. May be called without the rest."""
+        """Release everything. May be called at any time."""
         self._account.close()
         self._lock.release()
 

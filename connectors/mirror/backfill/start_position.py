@@ -1,8 +1,8 @@
-"""Decides where the backfill of a partition begins, or why it is refused. Pure.
+"""Decides at which offset the backfill of a partition starts, or why it is refused. Pure.
 
 Three facts show which records were copied before: the flow's stored offset; the offset map, which
-is written first and so may know more; and the target itself, since records after the map's end may
-come from a killed backfill and then equal the source's next records one by one.
+is written first and so may cover more; and the target log, because a killed backfill may have
+copied records after the map's end. Those equal the source's next records one by one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["Begin", "MapEnd", "PartitionLogs", "choose_begin", "known_of"]
 
 @dataclass(frozen=True, slots=True)
 class MapEnd:
-    """The range that the offset map covers of a partition: source offsets from `first` to before
-    `reach`, the last of which is on the target before `target_end`."""
+    """The range of a partition that the offset map covers: source offsets from `first` to before
+    `reach`. The copies end before target offset `target_end`."""
 
     first: int
     reach: int
@@ -29,8 +29,8 @@ class MapEnd:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLogs:
-    """Both logs of a partition: first offset, and end offset (exclusive) for readers. `stored`: the
-    flow's stored offset."""
+    """Both logs of a partition: first offset and end offset (exclusive) for consumers. `stored`:
+    the flow's stored offset."""
 
     source: TopicPartition
     target: TopicPartition
@@ -52,10 +52,10 @@ class PartitionLogs:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Begin at source offset `position`. `look_from`: from this offset on, the target may already
-    have the source's next records, so compare before copying. `unsure`: records after `position`
-    may be copied again, because it is unknown whether they were copied. `lost`: number of source
-    offsets that were deleted before they were copied. `note`: a note for the user."""
+    """Start at source offset `position`. `look_from`: the target offset from which on the target
+    may already have the source's next records, so compare before copying. `unsure`: it is unknown
+    whether records after `position` were copied, so some may be copied again. `lost`: the number of
+    source offsets that were deleted before they were copied. `note`: a note for the user."""
 
     position: int
     look_from: int | None = None
@@ -65,7 +65,7 @@ class Begin:
 
 
 def known_of(pages: Iterable[MapPage]) -> MapEnd | None:
-    """Return the beginning and end of a partition's copy according to its pages."""
+    """Return the range of a partition that its pages cover."""
     whole = OffsetMap(pages)
     segments, reach = whole.segments, whole.end_source
     if reach is None:
@@ -75,8 +75,11 @@ def known_of(pages: Iterable[MapPage]) -> MapEnd | None:
 
 
 def choose_begin(logs: PartitionLogs, start: int | None) -> Begin:
-    """`start`: the requested first source offset; None: the flow's stored offset, or the log start
-    if there is none. Raises `BackfillRefused`."""
+    """Choose where the backfill starts. Raises `BackfillRefused`.
+
+    `start`: the requested first source offset; None: the flow's stored offset, or the log start if
+    there is none.
+    """
     position, target_from = _copied_before(logs)
     if position is None:
         begin = max(logs.source_start, start or 0)
@@ -85,9 +88,9 @@ def choose_begin(logs: PartitionLogs, start: int | None) -> Begin:
         return Begin(begin)
     if position > logs.source_end:
         raise BackfillRefused(
-            f"{logs.name}: offset {position} is next, and the source ends at {logs.source_end}: it "
-            "was truncated or created again. Start the flow, which begins again then, or reset its "
-            "stored offset"
+            f"{logs.name}: the next offset to copy is {position}, but the source log ends at "
+            f"{logs.source_end}: the log was truncated, or the topic was re-created. Start the "
+            "flow, which then copies from the start, or reset its stored offset"
         )
     if start is not None:
         _check_start(logs, position, start)
@@ -103,37 +106,37 @@ def choose_begin(logs: PartitionLogs, start: int | None) -> Begin:
 
 
 def _copied_before(logs: PartitionLogs) -> tuple[int | None, int | None]:
-    """Return the source offset to continue at, and its expected target offset, or None if that is
+    """Return the source offset to continue at, and the target offset expected for it; None if
     unknown."""
     known = logs.known
     if known is None or known.target_end > logs.target_end:
-        # There is no map, or it describes a target that has been deleted since.
+        # There is no map, or it describes a target topic that was deleted since.
         return logs.stored, None
     if logs.stored is None or known.reach >= logs.stored:
         return known.reach, known.target_end
-    # Another program copied from the map's end to the stored offset.
+    # Another process copied from the map's end to the stored offset.
     return logs.stored, None
 
 
 def _check_start(logs: PartitionLogs, position: int, start: int) -> None:
     if start > position and start > logs.source_start:
         raise WouldLeaveGap(
-            f"{logs.name}: the flow goes on at offset {position}, so what lies between it and "
-            f"{start} would never be copied. Leave out --from and --since, or reset the flow's "
-            "stored offset"
+            f"{logs.name}: the flow continues at offset {position}, so the records between it "
+            f"and offset {start} would never be copied. Omit --from and --since, or reset the "
+            "flow's stored offset"
         )
     first = max(start, logs.source_start)
     if first < position and (logs.known is None or logs.known.first > first):
         what = (
-            f"offsets {first} to {position - 1} are before it"
+            f"offsets {first} to {position - 1} precede it"
             if logs.known is None
-            else f"offsets {first} to {logs.known.first - 1} were not copied before it began"
+            else f"offsets {first} to {logs.known.first - 1} were not copied before it started"
         )
         raise LaterRecordsThere(
-            f"{logs.name}: the flow's stored offset is {position}, and {what}: if copied now, they "
-            f"would follow later records in {logs.target_name}. Leave out --from and --since to go"
-            " on where the flow stands; to have the history too, delete the copy and reset the "
-            "flow's stored offset"
+            f"{logs.name}: the flow's stored offset is {position}, and {what}: if they were "
+            f"copied now, they would follow later records in {logs.target_name}. Omit --from and "
+            "--since to continue at the stored offset; to copy the history too, delete the copy "
+            "and reset the flow's stored offset"
         )
 
 
@@ -145,7 +148,7 @@ def _note(logs: PartitionLogs, lost: int, position: int) -> str:
         )
     if logs.known is not None and logs.known.first > logs.source_start:
         return (
-            f"offsets {logs.source_start} to {logs.known.first - 1} were not copied: the flow began"
-            " behind them"
+            f"offsets {logs.source_start} to {logs.known.first - 1} were not copied: the flow "
+            "started after them"
         )
     return ""

@@ -11,14 +11,14 @@ from connect.loop import BackgroundLoop, Backoff, OnError
 __all__ = ["STOP_TIMEOUT_S", "cluster_loop"]
 
 STOP_TIMEOUT_S = 2.0
-"""How long an owner's `stop` waits for such a loop. An unreachable cluster may block its thread
-longer; the thread then ends by itself, and as a daemon it keeps no process alive."""
+"""How long the owner's `stop` waits for the loop. An unreachable cluster may block the loop's
+daemon thread longer; it then ends by itself."""
 
-# The interval of a loop that runs only once or when woken: a year, within the limit of a lock's
-# timeout.
+# Interval of a loop that runs once and then only when woken: a year, which is within the limit of a
+# lock's timeout.
 _NEVER_S = 365 * 86_400.0
 
-# Backoff between attempts of a failed step: short first, as clusters often start together.
+# Backoff between attempts of a failed step. It starts short, because clusters often start together.
 _RETRY_FIRST_S, _RETRY_CAP_S = 0.25, 15.0
 
 
@@ -30,9 +30,11 @@ def cluster_loop(
     clock: Clock = SYSTEM_CLOCK,
     on_trouble: Callable[[str | None], None] | None = None,
 ) -> BackgroundLoop:
-    """Create a loop whose step is retried after every failure on a cluster; `on_trouble` gets the
-    current problem (`BackgroundLoop`). Only a config that can never work ends it, and calls
-    `on_failure`. `interval_s` None: run once, and when woken."""
+    """Create a loop that retries its step after every cluster failure.
+
+    `on_trouble` receives the current problem (`BackgroundLoop`). Only an invalid config ends the
+    loop; then `on_failure` is called. `interval_s` None: run once, and again when woken.
+    """
     return BackgroundLoop(
         name,
         step,

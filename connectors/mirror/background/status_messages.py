@@ -10,16 +10,17 @@ __all__ = ["StatusMessages"]
 
 
 class StatusMessages:
-    """Combines the messages of several parts. Thread-safe."""
+    """Combines the status messages of several parts. Thread-safe."""
 
     def __init__(self, report: Callable[[str | None], None]) -> None:
-        """`report` gets all current problems, one part after the other; None: there are none."""
+        """`report` receives the current problems of all parts, in order; None if there are none."""
         self._report = report
         self._lock = threading.Lock()
         self._told: dict[str, str] = {}
 
     def part(self, name: str) -> Callable[[str | None], None]:
-        """A callback for the part `name` to set its problem; None: it is resolved."""
+        """Return a callback with which the part `name` reports its problem, or None once it is
+        resolved."""
         return partial(self._tell, name)
 
     def _tell(self, name: str, trouble: str | None) -> None:

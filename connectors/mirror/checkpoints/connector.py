@@ -1,6 +1,6 @@
 """MirrorCheckpointConnector: assigns the consumer groups of one flow to its tasks.
 
-`GroupRefresh` finds them on a thread of its own; `start` and `task_configs` only read its last
+`GroupRefresh` finds the groups on its own thread; `start` and `task_configs` only read its last
 result. Without groups, or with checkpoints disabled, there are no tasks.
 """
 
@@ -23,16 +23,19 @@ log = logging.getLogger(__name__)
 
 
 def validate_checkpoint(props: Mapping[str, str]) -> list[ConfigProblem]:
-    """Errors in the combination of these properties, beyond the single keys that
-    `CHECKPOINT_CONFIG_DEF` checks; empty if there are none. Disabling checkpoints or offset syncs
-    leaves nothing to do, which MirrorMaker 2 rejects, too."""
+    """Return errors in the combination of these properties, beyond the checks of single keys in
+    `CHECKPOINT_CONFIG_DEF`; empty if there are none.
+
+    Like MirrorMaker 2, rejects disabled checkpoints or offset syncs, because nothing would be left
+    to do.
+    """
     if props.get("enabled") == "false":
         return []
     problems = [
         ConfigProblem(
             key,
-            f"The checkpoint connector cannot work with {key}=false: leave the connector out, or "
-            "set it to true",
+            f"The checkpoint connector requires {key}=true: set it to true, or disable the "
+            "checkpoint connector",
         )
         for key in ("emit.checkpoints.enabled", "emit.offset-syncs.enabled")
         if props.get(key) == "false"

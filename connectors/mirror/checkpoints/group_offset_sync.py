@@ -1,12 +1,12 @@
 """Commits translated offsets for groups on the target: `sync.group.offsets.enabled`.
 
 The decision is pure (`plan_group_offsets`; on Spark:
-`connectors.mirror.spark.translate.group_offset_plan`) and uses checkpoints and the offsets
-committed on the target. Offsets are written only for groups without members, and never moved back,
-unless the committed offset came from a checkpoint that became invalid because the target lost
-records. MirrorMaker 2 remembers which groups were empty one interval ago and lets the broker refuse
-the others; here the target is asked right before writing, so that a group that ran meanwhile is not
-set back.
+`connectors.mirror.spark.translate.group_offset_plan`). It uses the checkpoints and the offsets
+committed on the target. Offsets are written only for groups without members. They are never moved
+back, unless the committed offset came from a checkpoint that became invalid because the target lost
+records. MirrorMaker 2 remembers which groups were empty one interval ago, and the broker rejects
+commits for the others. Here the state of groups is read right before writing, so that a group that
+ran meanwhile is not moved back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 Checkpoints = Mapping[str, Mapping[TopicPartition, Checkpoint]]
-"""By group, and by the target's partition."""
+"""Offsets by group and target partition."""
 GroupPlan = Mapping[str, Mapping[TopicPartition, Committed]]
 """The offsets to write, by group."""
 PlanGroups = Callable[
@@ -45,7 +45,7 @@ PlanGroups = Callable[
     GroupPlan,
 ]
 
-"""The broker's answer for a group that has members."""
+"""The broker's error for a group that has members."""
 
 
 _NOTHING_VOID: Void = MappingProxyType({})
@@ -69,8 +69,9 @@ class TargetGroups(Protocol):
 
 @dataclass(slots=True)
 class GroupSyncOutcome:
-    """The result of one round. `failed`: group -> why. `active`: groups left alone because they
-    run. `settled`: void checkpoints that are no longer committed on the target."""
+    """The result of one round. `failed`: error messages by group. `active`: groups that were
+    skipped because they have members. `settled`: void checkpoints that are no longer committed on
+    the target."""
 
     written: dict[str, int] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
@@ -83,11 +84,11 @@ def plan_group_offsets(
     states: Mapping[str, GroupListing],
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
 ) -> GroupPlan:
-    """The offsets to write, by group.
+    """Return the offsets to write, by group.
 
-    `states`: all groups of the target; a missing group does not exist there, and gets all its
-    checkpoints. `committed`: offsets of empty groups on the target; an empty group that is missing
-    is left alone. Offsets are written if the target has none, or an earlier one.
+    `states`: all groups of the target. A group that is missing there gets all its checkpoints.
+    `committed`: the offsets of empty groups on the target; an empty group that is missing in it is
+    skipped. Offsets are written if the target has none or an earlier one.
     """
     plan: dict[str, dict[TopicPartition, Committed]] = {}
     for group, of_group in checkpoints.items():
@@ -119,9 +120,12 @@ def sync_group_offsets(
     plan: PlanGroups = plan_group_offsets,
     void: Void = _NOTHING_VOID,
 ) -> GroupSyncOutcome:
-    """Run one round. A failing group does not block others. `void`: offsets committed for a group
-    beyond its checkpoint and up to this offset are invalid, and replaced by the checkpoint. Raises
-    `ConnectError` if the target's groups cannot be listed, or `plan` raises it."""
+    """Run one round. A failing group does not block others.
+
+    `void`: committed offsets of a group that are beyond its checkpoint and up to this offset are
+    invalid; the checkpoint replaces them. Raises `ConnectError` if the target's groups cannot be
+    listed, or if `plan` raises it.
+    """
     outcome = GroupSyncOutcome()
     if not checkpoints:
         return outcome
@@ -159,7 +163,7 @@ def _that_hold(
     checkpoints: Mapping[TopicPartition, Checkpoint],
     void: Mapping[TopicPartition, int],
 ) -> Mapping[TopicPartition, Committed]:
-    """The committed offsets without the void ones."""
+    """Return the committed offsets without the void ones."""
     if not void:
         return committed
     return {

@@ -1,8 +1,8 @@
 """Finds the consumer groups of the source that a flow translates, periodically.
 
-One loop with a thread of its own: at start, then at `refresh.groups.interval.seconds`, it lists the
-source's groups, reads their committed offsets, and notifies the connector when the set changed. A
-group counts if the filter accepts it and it committed an offset of a mirrored topic. The first
+One loop with its own thread. At start, then every `refresh.groups.interval.seconds`, it lists the
+source's groups, reads their committed offsets, and notifies the connector if the set has changed. A
+group is included if the filter selects it and it committed an offset of a mirrored topic. The first
 round also creates the checkpoints topic on the target.
 """
 
@@ -31,8 +31,8 @@ def mirrored_groups(
     committed: Mapping[str, Mapping[tuple[str, int], Committed] | ConnectError],
     topics: TopicFilter,
 ) -> list[str]:
-    """The groups that committed an offset of a mirrored topic, sorted. A group whose offsets could
-    not be read counts, so that one failed read does not drop it."""
+    """Return the groups that committed an offset of a mirrored topic, sorted. A group whose offsets
+    could not be read is included, so that one failed read does not drop it."""
     return sorted(
         group
         for group, offsets in committed.items()
@@ -42,14 +42,14 @@ def mirrored_groups(
 
 
 def assignable(group: str) -> bool:
-    """Whether a group id survives `task.assigned.groups`, a list in Java's format: commas separate
-    its elements, and blanks around an element are dropped."""
+    """Whether a group ID can be part of `task.assigned.groups`, a list in Java's format: commas
+    separate the elements, and blanks around an element are dropped."""
     return bool(group) and "," not in group and group == group.strip()
 
 
 def chunks(groups: Sequence[str], max_tasks: int) -> list[list[str]]:
-    """Groups by task, in contiguous chunks as in Java: at most as many tasks as groups; sizes
-    differ by at most one, the larger first."""
+    """Divide the groups among tasks in contiguous chunks, as Java does. There are at most as many
+    tasks as groups. Sizes differ by at most one, larger chunks first."""
     count = min(max_tasks, len(groups))
     if count == 0:
         return []
@@ -64,8 +64,8 @@ def chunks(groups: Sequence[str], max_tasks: int) -> list[list[str]]:
 
 
 class GroupRefresh:
-    """The loop of one flow. The owner calls `start` and `stop`, once each; `groups` may be read
-    from any thread. The callbacks are called on the loop's thread."""
+    """The loop of one flow. The owner calls `start` and `stop` once each. Any thread may read
+    `groups`. The callbacks run on the loop's thread."""
 
     def __init__(
         self,
@@ -75,9 +75,8 @@ class GroupRefresh:
         on_failure: Callable[[Exception], None],
         on_trouble: Callable[[str | None], None],
     ) -> None:
-        """`on_change`: the groups changed. `on_failure`: the loop ended because this config can
-        never work. `on_trouble`: the current problem; None: it is resolved. Raises `ConfigError`.
-        """
+        """`on_change`: the groups changed. `on_failure`: an invalid config ended the loop.
+        `on_trouble`: the current problem, or None once it is resolved. Raises `ConfigError`."""
         self._config = config
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
         self._timeout = config.admin_timeout_ms / 1000
@@ -99,7 +98,7 @@ class GroupRefresh:
 
     @property
     def groups(self) -> list[str] | None:
-        """The translated groups, sorted; None before the first result."""
+        """Return the translated groups, sorted; None before the first result."""
         return self._groups
 
     def start(self) -> None:
@@ -112,7 +111,7 @@ class GroupRefresh:
         if not self._topic_ready:
             self._create_topic()
         deadline = Deadline(self._timeout)
-        # Rounds are far apart: connections and threads are not kept between them.
+        # Rounds are far apart, so connections and threads are not kept in between.
         source = ConsumerGroups(client_configs.checkpoint_source_admin(self._config.originals))
         try:
             wanted = self._assignable(
@@ -144,8 +143,8 @@ class GroupRefresh:
             (found if assignable(group) else refused).append(group)
         if set(refused) - self._refused:
             log.warning(
-                "%s: not translating groups whose ids have commas, or leading or trailing blanks; "
-                "they cannot be assigned to tasks: %s",
+                "%s: not translating groups whose IDs contain commas or start or end with "
+                "blanks, because they cannot be assigned to tasks: %s",
                 self._flow,
                 ", ".join(map(repr, refused)),
             )

@@ -1,8 +1,8 @@
 """Decides whether a checkpoint task's large rounds justify a Spark session. Pure.
 
-A session takes some ten seconds of a core to start, and meanwhile rounds are computed in the
-process anyway. So an occasional large round is computed in the process; only repeated ones go to
-Spark.
+Starting a session takes some ten seconds of one core, and rounds are computed in the process
+meanwhile. So only repeated large rounds go to Spark, and an occasional one is computed in the
+process.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 __all__ = ["IN_A_ROW", "LargeRoundPolicy"]
 
 IN_A_ROW = 3
-"""Number of large rounds in a row, each with something to compute, that justify a session."""
+"""Number of consecutive large rounds, each with something to compute, that justify a session."""
 _COSTLY_S = 2.0
-"""A round that took this long in the process sends the next one to Spark: it took half a core from
-copying."""
+"""After a round that took this long in the process, the next one goes to Spark, because it took
+half a core from the copy."""
 
 
 class LargeRoundPolicy:
-    """Counts large rounds. `min_offsets`: number of offsets that makes a round large; 0: every
-    round is, and the first justifies a session."""
+    """Counts large rounds. `min_offsets`: the number of offsets that makes a round large; with 0
+    every round is large and the first one justifies a session."""
 
     def __init__(self, min_offsets: int) -> None:
         self._min_offsets = min_offsets
@@ -40,6 +40,6 @@ class LargeRoundPolicy:
         self._took_s = seconds
 
     def interrupted(self) -> None:
-        """A round was not large, or had nothing to compute."""
+        """Record that a round was not large or had nothing to compute."""
         self._in_a_row = 0
         self._took_s = 0.0

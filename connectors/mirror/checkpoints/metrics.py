@@ -1,6 +1,6 @@
-"""Checkpoint latency under MirrorMaker 2's names: one gauge for each group and partition.
+"""Checkpoint latency under MirrorMaker 2's names: one gauge per group and partition.
 
-Written by the producer's thread, read by the metrics exposition.
+The producer's thread updates it, and the metrics exposition reads it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class CheckpointMetrics:
         self._removers: list[Callable[[], None]] | None = []
 
     def acknowledged(self, group: str, topic: str, partition: int, read_at_ms: int) -> None:
-        """A checkpoint is on the target; its group's offsets were read at `read_at_ms`. `topic`:
-        its name on the target."""
+        """Record that a checkpoint is on the target. `read_at_ms`: when its group's offsets were
+        read. `topic`: the topic's name on the target."""
         now_ms = self._clock.now_ms()
         key = (group, topic, partition)
         with self._lock:
@@ -44,7 +44,7 @@ class CheckpointMetrics:
             stat.record(now_ms - read_at_ms, now_ms)
 
     def remove(self) -> None:
-        """Remove all gauges; no new one appears afterwards."""
+        """Remove all gauges. No new one appears afterwards."""
         with self._lock:
             removers, self._removers = self._removers or [], None
         for remove in removers:

@@ -1,6 +1,6 @@
 """One round of a checkpoint task: read committed offsets, translate them, select due checkpoints.
 
-Without threads or timers of its own; the task's loop calls it.
+It has no threads or timers. The task's loop calls it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Emission(NamedTuple):
-    """Checkpoints to write, and when their groups' offsets were read (ms since the epoch). `known`:
-    at least one offset was translated, or there was none. `unread`: groups whose offsets could not
-    be read, and why."""
+    """The result of a round: checkpoints to write, and when their groups' offsets were read (ms
+    since the epoch). `known`: at least one offset was translated, or there was none to translate.
+    `unread`: error messages of groups whose offsets could not be read."""
 
     checkpoints: list[Checkpoint]
     read_at_ms: int
@@ -48,7 +48,7 @@ class SourceGroups(Protocol):
 def group_offsets(
     committed: Mapping[str, Mapping[tuple[str, int], Committed]], topics: TopicFilter
 ) -> list[GroupOffset]:
-    """The offsets to translate: of mirrored topics, without expired ones."""
+    """Return the offsets to translate: those of mirrored topics, without expired ones."""
     return [
         GroupOffset(group, topic, partition, each.offset, each.metadata)
         for group, offsets in committed.items()
@@ -60,8 +60,8 @@ def group_offsets(
 def target_topic(
     policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str
 ) -> str:
-    """The target's name of a topic that a group of the source reads. A topic that came from the
-    target keeps its own name there."""
+    """Return the target's name of a topic that a group of the source reads. A topic that was copied
+    from the target has its original name there."""
     if policy.topic_source(topic) == target_alias:
         return policy.original_topic(topic)
     return policy.format_remote_topic(source_alias, topic)
@@ -69,7 +69,7 @@ def target_topic(
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRounds:
-    """The parts of a round that do not change."""
+    """Runs rounds. Holds what is the same in every round."""
 
     source_alias: str
     target_alias: str
@@ -86,7 +86,7 @@ class CheckpointRounds:
         committed, unread = self._read(source, deadline)
         offsets = group_offsets(committed, self.topics)
         last = [self.book.last(each.group, self._target_of(each)) for each in offsets]
-        # If a group moved back, its last checkpoint may be void, too.
+        # If a group moved back, its last checkpoint may be void too.
         before = {
             number: each._replace(offset=checkpoint.upstream_offset)
             for number, (each, checkpoint) in enumerate(zip(offsets, last, strict=True))
@@ -113,8 +113,8 @@ class CheckpointRounds:
         return Emission(due, read_at_ms, known, unread)
 
     def _void(self, last: Checkpoint | None, now: Place | None) -> int | None:
-        """The target offset of the last checkpoint if it does not hold any more. `now`: the current
-        translation of its offset."""
+        """Return the target offset of the last checkpoint if it is no longer valid. `now`: the
+        current translation of its source offset."""
         if last is None or now is None or not self.book.is_void(last, now):
             return None
         return last.downstream_offset
@@ -134,7 +134,8 @@ class CheckpointRounds:
     def _read(
         self, source: SourceGroups, deadline: Deadline
     ) -> tuple[dict[str, Mapping[tuple[str, int], Committed]], str | None]:
-        """The committed offsets of groups, and why some could not be read."""
+        """Return the committed offsets of groups, and error messages of groups that could not be
+        read."""
         found: dict[str, Mapping[tuple[str, int], Committed]] = {}
         failed: list[ConnectError] = []
         for group, offsets in source.committed(self.groups, deadline).items():

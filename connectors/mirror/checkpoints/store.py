@@ -1,6 +1,7 @@
-"""The last emitted checkpoints, and which new ones are due: MirrorMaker 2's rules, one extended.
+"""The last emitted checkpoints, and which new ones are due: MirrorMaker 2's rules with one
+extension.
 
-`CheckpointBook` is pure except for a lock: one thread translates and emits, another syncs group
+`CheckpointBook` is pure except for a lock: one thread translates and emits, and another syncs group
 offsets from it. `CheckpointReader` loads it from the checkpoints topic, so that a restart never
 moves groups back.
 """
@@ -26,39 +27,37 @@ _LOG = logging.getLogger(__name__)
 _CLOSE_S = 2.0
 
 Void = Mapping[str, Mapping[TopicPartition, int]]
-"""By group and target partition: the highest target offset that was emitted and does not hold any
-more."""
+"""The highest emitted target offset that is no longer valid, by group and target partition."""
 
 
 class CheckpointBook:
     """The last checkpoint of each group and partition. Thread-safe.
 
-    After the target lost records, or was created again, an earlier checkpoint may lead past the
-    records that came later. Then a checkpoint with a lower offset is emitted, and the offset that
-    the earlier one committed for the group on the target is `void`, until it is replaced
-    (`settle`).
+    After the target lost records or was re-created, an earlier checkpoint may point past later
+    records. Then a checkpoint with a lower offset is emitted. The offset that the earlier
+    checkpoint committed for the group on the target is `void` until it is replaced (`settle`).
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, dict[TopicPartition, Checkpoint]] = {}
         self._losses: dict[str, dict[TopicPartition, int]] = {}
-        """The loss (`translation.Place.loss`) of the last translations, if not 0. Loaded
-        checkpoints have none: they may be older than any loss."""
+        """The loss number (`translation.Place.loss`) of the last translations, if not 0. Loaded
+        checkpoints have none, because they may be older than any loss."""
         self._void: dict[str, dict[TopicPartition, int]] = {}
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Load a checkpoint that was emitted before; later ones replace earlier ones."""
+        """Load a checkpoint that was emitted earlier. Later ones replace earlier ones."""
         with self._lock:
             self._put(checkpoint)
 
     def last(self, group: str, key: TopicPartition) -> Checkpoint | None:
-        """The last checkpoint of a group and target partition."""
+        """Return the last checkpoint of a group and target partition."""
         with self._lock:
             return self._known.get(group, {}).get(key)
 
     def is_void(self, last: Checkpoint, now: Place) -> bool:
-        """Whether a checkpoint does not hold any more. `now`: the current translation of its
+        """Whether a checkpoint is no longer valid. `now`: the current translation of its source
         offset."""
         if now.offset >= last.downstream_offset:
             return False
@@ -69,13 +68,14 @@ class CheckpointBook:
         return self._losses.get(last.group, {}).get((last.topic, last.partition), 0)
 
     def emit(self, checkpoint: Checkpoint, place: Place, void: int | None = None) -> bool:
-        """Whether this checkpoint is due; if so, it counts as emitted from now on.
+        """Whether this checkpoint is due. A due one counts as emitted from now on.
 
-        It is due if it is the first, if the group moved back on the source, or if its target offset
-        is higher than the last one's. A target offset that is not higher is due only if it is
-        exact, or if the target lost records since: then the last checkpoint leads past records.
+        A checkpoint is due if it is the first, if the group moved back on the source, or if its
+        target offset is higher than the last one's. Otherwise it is due only if it is exact, or if
+        the target lost records since, because the last checkpoint then points past records.
+
         `place`: the translation. `void`: if the group moved back on the source, the last
-        checkpoint's target offset if it does not hold any more.
+        checkpoint's target offset if it is no longer valid.
         """
         with self._lock:
             key = (checkpoint.topic, checkpoint.partition)
@@ -99,18 +99,20 @@ class CheckpointBook:
             return due
 
     def groups(self) -> dict[str, dict[TopicPartition, Checkpoint]]:
-        """All checkpoints, by group."""
+        """Return all checkpoints, by group."""
         with self._lock:
             return {group: dict(known) for group, known in self._known.items()}
 
     def void(self) -> dict[str, dict[TopicPartition, int]]:
-        """Emitted target offsets that do not hold any more: offsets that groups committed on the
-        target beyond their checkpoints, up to these, must move back to the checkpoints."""
+        """Return emitted target offsets that are no longer valid. A group's offset that is
+        committed on the target beyond its checkpoint, up to the void offset, must move back to the
+        checkpoint."""
         with self._lock:
             return {group: dict(void) for group, void in self._void.items()}
 
     def settle(self, void: Void) -> None:
-        """These groups have their checkpoint's offset on the target, or moved on by themselves."""
+        """Drop the void offsets of groups that have their checkpoint's offset on the target, or
+        moved on by themselves."""
         with self._lock:
             for group, of_group in void.items():
                 known = self._void.get(group, {})
@@ -143,8 +145,8 @@ class CheckpointReader:
         take: Callable[[Checkpoint], None],
         wanted: Callable[[str], bool],
     ) -> None:
-        """`properties`: Java consumer properties. `take` gets the checkpoints of wanted groups,
-        oldest first, on a thread of the reader; `run` returns after the last."""
+        """`properties`: Java consumer properties. `take` receives the checkpoints of wanted groups,
+        oldest first, on a thread of the reader. `run` returns after the last one."""
         self._topic = topic
         self._properties = properties
         self._take = take
@@ -165,7 +167,7 @@ class CheckpointReader:
             self.close()
 
     def close(self) -> None:
-        """Stop reading, also in the middle."""
+        """Stop reading, even before the end."""
         self._log.stop(Deadline(_CLOSE_S))
 
     def _record(self, record: LogRecord) -> None:

@@ -1,9 +1,9 @@
-"""MirrorCheckpointTask: translates its groups' committed offsets, and emits them as checkpoints.
+"""MirrorCheckpointTask: translates its groups' committed offsets and emits them as checkpoints.
 
-Three threads: the task's thread gives due checkpoints to the worker, which produces them; one loop
-loads earlier checkpoints and then translates, every `emit.checkpoints.interval.seconds`; with
-`sync.group.offsets.enabled`, another commits translated offsets for the groups on the target. Only
-the loops wait for clusters.
+It has three threads. The task's thread returns due checkpoints to the worker, which produces them.
+One loop loads earlier checkpoints and then translates every `emit.checkpoints.interval.seconds`.
+With `sync.group.offsets.enabled`, another loop commits translated offsets for the groups on the
+target. Only the loops wait for clusters.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ _LOG = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 _LEAST_INTERVAL_S = 0.1
-"""`emit.checkpoints.interval.seconds=0` means without pause; this limits the load on brokers."""
+"""Minimum interval. `emit.checkpoints.interval.seconds=0` means no pause, and this limits the load
+on brokers."""
 _FIRST_WAIT_S = 1.0
 _LOAD_S = 600.0
-"""The longest that reading checkpoints, syncs and map to their ends may take before it is
-restarted; they may be long."""
+"""Time limit for reading checkpoints, offset syncs and the offset map to their ends, which may take
+long. After it the read is restarted."""
 _CLOSE_S = 2.0
 
 
 class CheckpointSchedule:
-    """When rounds are due: frequent at first, then at the interval. A new flow cannot translate any
-    offset of a group at first, and can translate all a little later. Pure."""
+    """When rounds are due: often at first, then at the interval. A new flow cannot translate any
+    offset at first, and all of them a little later. Pure."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = max(_LEAST_INTERVAL_S, interval_s)
@@ -57,17 +58,17 @@ class CheckpointSchedule:
 
     @property
     def tick_s(self) -> float:
-        """How often to check."""
+        """Return how often to check, in seconds."""
         return min(_FIRST_WAIT_S, self._interval_s)
 
     def is_due(self, now: float) -> bool:
-        """`now`: monotonic seconds."""
-        # A tick that comes a little early counts, so that the round need not wait for the next.
+        """Whether a round is due. `now`: monotonic seconds."""
+        # A tick that comes slightly early counts, so that the round does not wait for the next one.
         return self._due_at is None or now >= self._due_at - self.tick_s / 2
 
     def done(self, now: float, *, known: bool = True) -> None:
-        """A round has ended. `known`: it translated an offset of at least one group. Until then,
-        but for at most one interval, rounds stay frequent."""
+        """Record the end of a round. `known`: it translated an offset of at least one group. Until
+        then rounds stay frequent, for at most one interval."""
         if self._unknown_until is None:
             self._unknown_until = now + self._interval_s
         self._due_at = now + self._wait_s
@@ -76,10 +77,10 @@ class CheckpointSchedule:
 
 
 def checkpoint_record(checkpoint: Checkpoint, topic: str, read_at_ms: int) -> SourceRecord:
-    """A checkpoint as a source record. Its source offset is always 0: the tasks never
-    read it back."""
+    """Build a checkpoint source record. Its source offset is always 0, because tasks never read it
+    back."""
     return SourceRecord(
-        # In Java's order, which is part of the stored key's bytes.
+        # Java's field order, because it determines the bytes of the stored key.
         source_partition={
             "partition": checkpoint.partition,
             "topic": checkpoint.topic,
@@ -118,7 +119,7 @@ class MirrorCheckpointTask(SourceTask):
         self._unread_in_trouble = self._troubles.part("unread")
         self._unsynced_in_trouble = self._troubles.part("unsynced")
 
-    # The task's thread.
+    # Methods of the task's thread.
 
     def start(self, config: Mapping[str, str]) -> None:
         task = CheckpointTaskConfig.from_properties(config)
@@ -188,7 +189,7 @@ class MirrorCheckpointTask(SourceTask):
         self._close_translator()
         for loop in loops:
             loop.stop(STOP_TIMEOUT_S)
-        # An engine that was being created meanwhile.
+        # Also an engine that was being created meanwhile.
         self._close_translator()
         for client in (self._source, self._target):
             if client is not None:
@@ -210,21 +211,21 @@ class MirrorCheckpointTask(SourceTask):
         return self._trouble
 
     def _in_trouble(self, trouble: str | None) -> None:
-        """Called on the loops' threads."""
+        """Set the current problem. Called on the loops' threads."""
         self._trouble = trouble
 
     def _fail(self, error: Exception) -> None:
-        """A loop ended permanently: the task fails with its next poll."""
+        """Fail the task with its next poll, because a loop ended permanently."""
         with self._due:
             self._failure = error
             self._due.notify_all()
 
-    # The translating loop's thread.
+    # Methods of the translating loop's thread.
 
     def _translate(self) -> None:
         with self._due:
             if self._emission is not None:
-                return  # the last loops wait for the target, or for the end of a backoff
+                return  # The task's thread has not taken the last checkpoints yet.
         if not self._pace.is_due(self._clock.monotonic()):
             return
         if not self._loaded:
@@ -257,11 +258,11 @@ class MirrorCheckpointTask(SourceTask):
         except ConnectError as error:
             if error.retriable or self._stopping:
                 raise
-            # As in Java: without its own checkpoints a task must not use old syncs, which could
-            # move it back.
+            # As in Java: a task without its own checkpoints must not use old syncs, which could
+            # move groups back.
             _LOG.warning(
-                "%s: cannot read the earlier checkpoints, so only the newest offset "
-                "syncs are used for translation: %s",
+                "%s: cannot read the earlier checkpoints, so only the newest offset syncs are "
+                "used for translation: %s",
                 self._flow,
                 error,
             )
@@ -294,21 +295,21 @@ class MirrorCheckpointTask(SourceTask):
         if translator is not None:
             translator.close(Deadline(_CLOSE_S))
 
-    # Spark's thread.
+    # Methods of Spark's thread.
 
     def _spark_ready(self) -> None:
-        """Rounds that waited for Spark need not wait for their next attempt."""
+        """Wake the rounds that wait for Spark."""
         if self._config.mirror_translation_engine == "spark":
             for loop in (self._translate_loop, self._sync_loop):
                 if loop is not None:
                     loop.wake()
 
-    # The syncing loop's thread.
+    # Methods of the syncing loop's thread.
 
     def _sync(self) -> None:
         translator = self._translator
         if self._target is None or translator is None:
-            return  # the translating loop is opening another one
+            return  # The translating loop is opening a new engine.
         void = self._book.void()
         outcome = sync_group_offsets(
             self._target,

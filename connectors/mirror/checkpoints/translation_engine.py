@@ -1,18 +1,19 @@
 """Translates offsets in the checkpoint task's process or on Spark (`mirror.translation.engine`).
 
-    auto      in the process; rounds of `mirror.translation.spark.min.offsets` and more on Spark
-              if they are repeated (`large_rounds`), or in the process if there is no session
+    auto      in the process; repeated rounds of `mirror.translation.spark.min.offsets` or more
+              on Spark (`large_rounds`), or in the process if there is no session
     process   always in the process
-    spark     always on Spark, which also reads offset syncs and map: the process holds neither.
-              Without a session nothing is translated, and the task retries
+    spark     always on Spark, which also reads the offset syncs and the offset map, so the
+              process holds neither. Without a session nothing is translated, and the task
+              retries
 
-Even a small Spark query costs about a second of a core, and a session hundreds of megabytes; in the
-process an offset costs some microseconds. So `auto` loads neither PySpark nor a session before
-rounds justify it.
+Even a small Spark query costs about a second of a core, and a session costs hundreds of megabytes.
+In the process, an offset costs some microseconds. So `auto` loads neither PySpark nor a session
+before rounds justify it.
 
 Two things are computed here: the translated offsets of groups (on the translating thread), and the
-offsets to commit for them on the target (on the syncing thread). Spark never reads or commits
-offsets of groups.
+offsets to commit for them on the target (on the syncing thread). Spark never reads or commits group
+offsets itself.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ Engine = Literal["auto", "process", "spark"]
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """The parts of an engine. `engine` and `min_offsets`: the properties in the module's text;
-    `task`: its name in logs and Spark; `props`: their `spark.*` configure the session; `on_ready`:
+    """The parameters of an engine. `engine` and `min_offsets`: the properties described above.
+    `task`: its name in logs and Spark. `props`: their `spark.*` configure the session. `on_ready`:
     called on the session's thread once it has started."""
 
     engine: Engine
@@ -72,7 +73,7 @@ class EngineSetup:
 
 
 class TranslationEngine:
-    """A `Translator` that uses the process or Spark. Call `open` first; `close` also ends a running
+    """A `Translator` that uses the process or Spark. Call `open` first. `close` also ends a running
     call."""
 
     def __init__(self, setup: EngineSetup, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -96,13 +97,14 @@ class TranslationEngine:
         self._has_pyspark = missing_pyspark() is None
 
     def open(self, deadline: Deadline) -> None:
-        """Load offset syncs and map, if the process translates. Raises `ConnectError`."""
+        """Load the offset syncs and the offset map, if the process translates. Raises
+        `ConnectError`."""
         if self._local is not None:
             self._local.open(deadline)
         elif (problem := missing_pyspark()) is not None:
             raise SparkMissing(problem)
 
-    # The translating thread.
+    # Methods of the translating thread.
 
     def translate(
         self, offsets: Sequence[GroupOffset], deadline: Deadline
@@ -151,7 +153,7 @@ class TranslationEngine:
             self._round_by_round = SparkRounds(local, self._spark_queries("Checkpoints"))
         return self._round_by_round
 
-    # The syncing thread.
+    # Methods of the syncing thread.
 
     def plan_group_offsets(
         self,
@@ -159,8 +161,8 @@ class TranslationEngine:
         states: Mapping[str, GroupListing],
         committed: Mapping[str, Mapping[TopicPartition, Committed]],
     ) -> GroupPlan:
-        """As `group_sync.plan_group_offsets`. Raises `SparkUnavailable` and `SparkJobFailed` with
-        the engine `spark`."""
+        """Like `group_offset_sync.plan_group_offsets`. With the engine `spark`, raises
+        `SparkUnavailable` and `SparkJobFailed`."""
         if not self._plans_on_spark(sum(map(len, checkpoints.values()))):
             self._rest("Group offset sync")
             return plan_group_offsets(checkpoints, states, committed)
@@ -169,22 +171,26 @@ class TranslationEngine:
 
         queries = self._spark_queries("Group offset sync")
         try:
-            # In the process it takes less than a second; no session is started for that.
+            # The process needs less than a second for it, which does not justify a session.
             session = queries.session(start=self._local is None)
-            with queries.query(session, "Deciding what to commit for groups"):
+            with queries.query(session, "Planning group offset commits"):
                 return plan_on_spark(session, checkpoints, states, committed)
         except (SparkUnavailable, SparkJobFailed) as error:
             if self._local is None:
                 raise
             if str(error) != self._said:
                 self._said = str(error)
-                _LOG.info("%s: decided in this process: %s", queries.name, error)
+                _LOG.info(
+                    "%s: Spark failed, so group offset commits are planned in this process: %s",
+                    queries.name,
+                    error,
+                )
             return plan_group_offsets(checkpoints, states, committed)
         finally:
             if self._local is not None:
                 queries.rest()
 
-    # Any thread.
+    # Methods for any thread.
 
     def close(self, deadline: Deadline) -> None:
         with self._lock:
@@ -201,7 +207,7 @@ class TranslationEngine:
 
     def _plans_on_spark(self, offsets: int) -> bool:
         if self._setup.engine == "auto":
-            # Before rounds justify it, this task has no session.
+            # This task has no session until rounds justify one.
             return self._round_by_round is not None and self._rounds.is_wide(offsets)
         return self._setup.engine == "spark"
 
@@ -211,7 +217,7 @@ class TranslationEngine:
             queries.rest()
 
     def _spark_queries(self, work: str, *, kafka: bool = False) -> SparkQueries:
-        """The Spark queries of one thread; from now on the metrics page shows them."""
+        """Create the Spark queries of one thread, and show them on the metrics page."""
         from connectors.spark.errors import SparkUnavailable
         from connectors.spark.queries import SparkQueries
         from connectors.spark.session import shared_session

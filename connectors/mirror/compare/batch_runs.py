@@ -1,11 +1,10 @@
 """Batches as the audit compares them: fast equality checks of whole batches, and their records.
 
-Two batches with the same number of records, the same timestamps in their headers and the same bytes
-of records hold the same keys, values, headers and timestamps: a record's own timestamp and offset
-are deltas to its batch. That holds for everything that was forwarded as bytes, and three CRC-32Cs
-show it for a whole run of batches in one loop. For other batches the records are compared, as
-(timestamp, tail): the tail is a record's bytes from its key's length on
-(`connect.protocol.record_columns`). Pure.
+A record's timestamp and offset are deltas to those of its batch. So two batches are equal if they
+have the same number of records, the same timestamps in their headers and the same records bytes.
+Three CRC-32Cs check this for a whole run of batches in one loop. It covers all batches that were
+forwarded as bytes. The records of other batches are compared as (timestamp, tail): the tail is the
+bytes of a record from its key's length on (`connect.protocol.record_columns`). Pure.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _KIND = CODEC_MASK | LOG_APPEND_TIME
 
 
 class EqualBatches(NamedTuple):
-    """Batches of two runs that are equal one for one, up to a collision of CRC-32C."""
+    """Batches of two runs that are pairwise equal, except for a CRC-32C collision."""
 
     batches: int
     records: int
@@ -59,7 +58,7 @@ class EqualBatches(NamedTuple):
     last_target: int
     """The offsets of the last batch's last record."""
     marks: bytes
-    """Input of the checksums: eight bytes of each batch, the same however runs are cut."""
+    """Input of the checksums: eight bytes per batch, independent of how runs are cut."""
 
 
 NOTHING_EQUAL = EqualBatches(0, 0, -1, -1, b"")
@@ -69,7 +68,8 @@ class AuditBatch(Protocol):
     """One batch of one side."""
 
     def columns(self) -> Columns:
-        """The records that belong to the audited range; tails as bytes. Raises CorruptData."""
+        """Return the records in the audited range, with their tails as bytes. Raises
+        CorruptData."""
 
 
 class BatchRun(Protocol):
@@ -77,19 +77,19 @@ class BatchRun(Protocol):
 
     @property
     def size(self) -> int:
-        """In bytes, as they are in the log."""
+        """Return the size in the log, in bytes."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> AuditBatch: ...
 
     def spans(self, at: int, batches: int) -> list[tuple[int, int]]:
-        """(first offset, count of records) of this many batches from `at` on; it ends before a
+        """Return (first offset, record count) of `batches` batches from `at` on. Ends before a
         batch with gaps between its offsets."""
 
     def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
-        """How many batches of this source run, from `at` on, are equal to the target's from
-        `target_at` on, as far as whole batches can be compared. Raises CorruptData."""
+        """Count the batches of this source run from `at` on that equal the target's from
+        `target_at` on. Stops where whole batches cannot be compared. Raises CorruptData."""
 
 
 class WireBatch:
@@ -98,7 +98,7 @@ class WireBatch:
     __slots__ = ("_data", "_end", "_header", "_start")
 
     def __init__(self, data: memoryview, header: BatchHeader, start: int, end: int) -> None:
-        """Records before offset `start` and from `end` on are outside the range."""
+        """Records before offset `start` and from offset `end` on are outside the range."""
         self._data = data
         self._header = header
         self._start = start
@@ -117,12 +117,12 @@ class WireBatch:
 
 
 class WireRun:
-    """The batches of one fetched record set that readers get: no markers, and with `aborted` given
-    (read_committed) no aborted batches; offsets from `start` to before `end`. Keeps the fetch
-    response's buffer alive.
+    """The batches of one fetched record set that consumers see, for offsets from `start` to before
+    `end`.
 
-    The CRC of every batch is checked before the batch is taken or compared, and for skipped batches
-    in the constructor: CorruptData if it fails.
+    Control batches are left out; with `aborted` given (read_committed), aborted batches too. Keeps
+    the fetch response's buffer alive. The CRC of every batch is checked before its use, and that of
+    skipped batches in the constructor. Raises CorruptData if it does not match.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class WireRun:
         return len(self._headers)
 
     def __getitem__(self, index: int) -> WireBatch:
-        """Raises CorruptData."""
+        """Return one batch. Raises CorruptData."""
         header = self._headers[index]
         self._check(header)
         data = self._records[header.start : header.start + header.size]
@@ -161,8 +161,11 @@ class WireRun:
         return found
 
     def equal_batches(self, at: int, target: BatchRun, target_at: int) -> EqualBatches:
-        """Compare two WireRuns. The target's CRC must match its own records, and also the source's
-        records in their place; then both are the same. The source's batch has its own CRC."""
+        """Compare two WireRuns by CRC.
+
+        The target's CRC must match the target's records, and also the source's records put in their
+        place. Then both are equal. The source's batch is checked with its own CRC.
+        """
         if not isinstance(target, WireRun):
             return NOTHING_EQUAL
         ours, theirs = self._records, target._records
@@ -199,8 +202,7 @@ class WireRun:
         )
 
     def _alike(self, mine: BatchHeader, target: WireRun, other: BatchHeader) -> bool:
-        """Whether the headers of two batches are equal, so that only the records must
-        be compared."""
+        """Whether two batch headers are equal, so that only the records remain to be compared."""
         return (
             mine.size == other.size
             and mine.records == other.records
@@ -242,8 +244,8 @@ class WireRun:
 def wire_runs(
     answers: Iterable[FetchedBatches], start: int, end: int, *, committed: bool
 ) -> Iterator[WireRun]:
-    """The batches of these offsets that readers get, fetch by fetch; `committed`: without aborted
-    batches."""
+    """Yield the batches of these offsets that consumers see, fetch by fetch. `committed`: without
+    aborted batches."""
     for fetched in answers:
         aborted = fetched.aborted if committed else None
         yield WireRun(fetched.records, fetched.headers, aborted, start, end)

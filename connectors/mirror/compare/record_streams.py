@@ -1,6 +1,6 @@
 """The records of one side in order, and the search for the next equal record on both sides.
 
-Used by `alignment`. Pure; one thread.
+Used by `alignment`. Pure. For one thread.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _TOMBSTONE = b"\x01"
 """The length of a null value."""
 
 Window = tuple[list[int], list[int], list[Data]]
-"""Records as columns: offsets, timestamps, tails."""
+"""Records in columns: offsets, timestamps, tails."""
 
 
 def digest_of(timestamp: int, tail: Data) -> bytes:
-    """A record's identity in 16 bytes."""
+    """Return a record's identity in 16 bytes."""
     state = blake2b(_INT64.pack(timestamp), digest_size=16)
     state.update(tail)
     return state.digest()
@@ -57,17 +57,18 @@ def is_tombstone(tail: Data) -> bool:
 
 
 class Gap(NamedTuple):
-    """The records to skip on either side before the next equal record."""
+    """The number of records to skip on each side before the next equal record."""
 
     source: int
     target: int
 
 
 class RecordStream:
-    """One side's batches; the first ones may be split into records."""
+    """One side's batches. The first ones may be split into records."""
 
     def __init__(self, runs: Iterable[BatchRun], timestamps: bool) -> None:
-        """`timestamps`: whether they are compared; otherwise all records have the same."""
+        """`timestamps`: whether to compare timestamps; otherwise all records count as having the
+        same one."""
         self._runs: Iterator[BatchRun] = iter(runs)
         self._run: BatchRun | None = None
         self._run_at = 0
@@ -81,13 +82,13 @@ class RecordStream:
 
     @property
     def waiting(self) -> int:
-        """Records that were split from batches."""
+        """Return the number of records that were split from batches and not compared yet."""
         return len(self.offsets) - self._at
 
     def more(self) -> bool:
-        """Whether there are whole batches after the split records."""
+        """Whether there are more batches after the split records."""
         while self._run is None or self._run_at == len(self._run):
-            self._run = None  # its buffer is free for the next read
+            self._run = None  # Release the buffer for the next read.
             self._run = next(self._runs, None)
             self._run_at = 0
             if self._run is None:
@@ -96,7 +97,7 @@ class RecordStream:
         return True
 
     def equal_batches(self, target: RecordStream) -> EqualBatches:
-        """The next batches that are equal on both sides as a whole. Raises CorruptData."""
+        """Return the next batches that are equal on both sides as a whole. Raises CorruptData."""
         if not self.more() or not target.more():
             return NOTHING_EQUAL
         assert self._run is not None
@@ -104,13 +105,16 @@ class RecordStream:
         return self._run.equal_batches(self._run_at, target._run, target._run_at)
 
     def pass_batches(self, batches: int) -> None:
-        """Skip this many of the batches that `equal_batches` found."""
+        """Skip this number of the batches that `equal_batches` found."""
         self._run_at += batches
 
     def take_equal(self, target: RecordStream) -> Iterator[tuple[int, int, int]]:
-        """Skip the next batches that are equal on both sides as a whole, as (source offset, target
-        offset, count). Ends before a batch with gaps between its offsets. Only while neither side
-        has split records. Raises CorruptData."""
+        """Skip the next batches that are equal on both sides as a whole; return (source offset,
+        target offset, count).
+
+        Ends before a batch with gaps between its offsets. Call it only while neither side has split
+        records. Raises CorruptData.
+        """
         while same := self.equal_batches(target).batches:
             assert self._run is not None
             assert target._run is not None
@@ -124,7 +128,8 @@ class RecordStream:
                 return
 
     def fill(self, records: int, most_bytes: int) -> bool:
-        """Split batches until this many records wait; returns whether there are more to come."""
+        """Split batches until `records` records are available. Returns whether there are more to
+        come."""
         while self.waiting < records and self._bytes < most_bytes:
             if not self.more():
                 return False
@@ -147,7 +152,7 @@ class RecordStream:
         self._at = 0
 
     def window(self, records: int) -> Window:
-        """Offsets, timestamps and tails of the first split records."""
+        """Return offsets, timestamps and tails of the first split records."""
         end = self._at + records
         return (
             self.offsets[self._at : end],
@@ -162,7 +167,7 @@ class RecordStream:
 
 
 def common(ours: Window, theirs: Window) -> int:
-    """How many of the first records are equal on both sides."""
+    """Count the leading records that are equal on both sides."""
     _, stamps, tails = ours
     _, their_stamps, their_tails = theirs
     if stamps == their_stamps and tails == their_tails:
@@ -174,7 +179,7 @@ def common(ours: Window, theirs: Window) -> int:
 
 
 def nearest(ours: Window, theirs: Window) -> Gap | None:
-    """The fewest records to skip so that both sides continue with the same record."""
+    """Return the fewest records to skip so that both sides continue with the same record."""
     first: dict[tuple[int, Data], int] = {}
     for index, identity in enumerate(zip(theirs[1], theirs[2], strict=True)):
         first.setdefault(identity, index)
@@ -189,7 +194,7 @@ def nearest(ours: Window, theirs: Window) -> Gap | None:
 
 
 def older(ours: list[int], theirs: list[int]) -> Gap:
-    """No record in the window is on both sides: skip the older ones on one side."""
+    """Choose which side's older records to skip if no record in the window is on both sides."""
     if not ours or not theirs:
         return Gap(len(ours), len(theirs))
     here, there = ours[len(ours) // 2], theirs[len(theirs) // 2]
@@ -205,7 +210,10 @@ def mixed(packed: bytes, before: int) -> int:
 
 
 def checksum(stamps: list[int], tails: list[Data], before: int) -> int:
-    """The checksum of these records, continued from `before`: the same however they are batched.
-    The upper 32 bits are the CRC-32C of the tails, the lower ones that of the timestamps."""
+    """Return the checksum of these records, continued from `before`. It does not depend on how they
+    are batched.
+
+    The upper 32 bits are the CRC-32C of the tails, the lower 32 bits that of the timestamps.
+    """
     high = crc32c(b"".join(tails), before >> 32)
     return int(high << 32 | crc32c(array("q", stamps).tobytes(), before & 0xFFFF_FFFF))

@@ -1,7 +1,7 @@
 """Compares the ends of target partitions with the source after a crash, on a few threads.
 
-The copy engine asks (`copy/positions/tail_checks.py`); reading and comparing is `target_tail.py`'s.
-Opens connections through cluster links of its own, so that it can be closed without the engine's.
+The copy engine requests the comparison (`copy/positions/tail_checks.py`); `target_tail.py` reads
+and compares. This module opens its own cluster links, so it can be closed before the engine's.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _WAIT_S = _ASK_S + 5.0
 
 
 class ThreadedTailLookup:
-    """Compares tails on worker threads. `look` and `close` belong to one thread. Costs nothing
-    before the first `look`."""
+    """Compares log ends on worker threads. `look` and `close` belong to one thread. Threads and
+    connections are created by the first `look`."""
 
     def __init__(self, source: WireSettings, target: WireSettings, *, read_committed: bool) -> None:
         self._settings = (source, target)
@@ -62,7 +62,7 @@ class ThreadedTailLookup:
             end = asked.result(_WAIT_S)[question.source]
             target_end = there.result(_WAIT_S)[question.target]
         except (TimeoutError, CancelledError) as error:
-            raise DeadlineExceeded("the ends of both logs were not listed in time") from error
+            raise DeadlineExceeded("listing the end offsets of both logs timed out") from error
         for listed in (end, target_end):
             if isinstance(listed, ConnectError):
                 raise listed
@@ -86,12 +86,12 @@ class ThreadedTailLookup:
         )
 
     def close(self) -> None:
-        """End at once; running comparisons end within `_STALL_S`."""
+        """Close at once. Running comparisons end within `_STALL_S`."""
         self._stopped.set()
         if self._links is not None:
             for link in self._links:
                 link.close()
         if self._pool is not None:
-            # The reader of a silent broker ends with its timeout, and changes nothing then.
+            # A thread that waits for a silent broker ends with its timeout and changes nothing.
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

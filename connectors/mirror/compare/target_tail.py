@@ -1,10 +1,10 @@
 """Finds which of the source's next records are on the target already.
 
-After a crash the target may have records beyond the last stored source offset. They are the
-source's next records, one by one, unless another producer writes there. So both logs are compared
-from the stored offset on: batches by checksums if possible, others record by record. Equal records
-need not be copied again; the caller adds them to the map and the offsets. `compared` is pure,
-except for reading.
+After a crash the target may have records after the last stored source offset. They are the source's
+next records, one by one, unless another producer writes to the target. So both logs are compared
+from the stored offset on: batches by checksums if possible, otherwise record by record. Equal
+records need not be copied again; the caller adds them to the offset map and the stored offsets.
+`compared` is pure, except for reading.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _COMMITTED: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """`lines`: where equal records are; `position`: the source offset after the last of them.
-    `odd`: the first target offset whose record is not the source's next; None: all are equal.
-    `epochs`: (leader epoch, first offset) of the source's batches that were compared."""
+    """The result of a comparison. `lines`: where equal records are. `position`: the source offset
+    after the last of them. `odd`: the first target offset whose record is not the source's next;
+    None if all are equal. `epochs`: (leader epoch, first offset) of the compared source batches."""
 
     lines: tuple[CopiedRange, ...]
     position: int
@@ -54,8 +54,8 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class TailReader:
-    """Reads both logs. The links watch the topics. Blocks; one thread. Any thread may set
-    `stopped`, which soon ends the lookup with `DeadlineExceeded`."""
+    """Reads both logs. The links must have metadata for the topics. Calls block. For one thread,
+    but any thread may set `stopped`, which soon ends the lookup with `DeadlineExceeded`."""
 
     source: ClusterAccess
     target: ClusterAccess
@@ -72,9 +72,12 @@ class TailReader:
         *,
         timestamps: bool | None,
     ) -> Tail:
-        """Compare the target's records of `target_span` with the source's of `span`, which end
-        where readers may read to. `timestamps`: whether they must be equal; None: unless the target
-        uses LogAppendTime. Raises one of `connect.errors`."""
+        """Compare the target's records of `target_span` with the source's of `span`. Both spans end
+        where consumers can read to.
+
+        `timestamps`: whether timestamps must be equal; None: unless the target uses LogAppendTime.
+        Raises one of `connect.errors`.
+        """
         found, appends = self._look(source, target, span, target_span, timestamps is not False)
         if timestamps is None and appends and not found.records:
             found, _ = self._look(source, target, span, target_span, False)

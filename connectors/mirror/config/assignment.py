@@ -20,10 +20,10 @@ ASSIGNMENT_KEYS = (
         "java",
         OneOf(("java", "measured")),
         Importance.LOW,
-        "How partitions are assigned to tasks. `java`: by their number, as MirrorMaker 2 does. "
-        "`measured`: by load, that is incoming bytes a second and bytes that wait; a few "
-        "partitions move if one task carries clearly more than the others. Not a key of "
-        "MirrorMaker 2.",
+        "How partitions are assigned to tasks. `java`: by partition number, like MirrorMaker 2. "
+        "`measured`: by load, which is incoming bytes per second and the bytes still to copy; "
+        "when one task carries clearly more than the others, a few of its partitions move. Not a "
+        "key of MirrorMaker 2.",
     ),
     ConfigKey(
         _INTERVAL,
@@ -31,9 +31,9 @@ ASSIGNMENT_KEYS = (
         _MOVE_EVERY_S,
         Range(1),
         Importance.LOW,
-        "With `mirror.assignment=measured`: how long, in seconds, load is measured before "
-        "partitions may move to other tasks, at the start and after each move. Not a key of "
-        "MirrorMaker 2.",
+        "With `mirror.assignment=measured`: how long, in seconds, load is measured at the start "
+        "and after each move before partitions may move to other tasks. Not a key of MirrorMaker "
+        "2.",
     ),
 )
 

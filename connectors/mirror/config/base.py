@@ -1,4 +1,4 @@
-"""The keys that all three mirror connectors share, and their values.
+"""The keys that all three mirror connectors share, and their parsed values.
 
 Names, types and defaults are MirrorMaker 2's (Kafka 4.3.1).
 """
@@ -47,7 +47,7 @@ def mirror_key(
     doc: str,
     importance: Importance = Importance.LOW,
 ) -> ConfigKey:
-    """A key of the mirror connectors; a LIST takes no empty elements, as in Kafka 4."""
+    """Declare a key of the mirror connectors. A LIST takes no empty elements, as in Kafka 4."""
     validator = ValidList() if kind is ConfigType.LIST else None
     return ConfigKey(name, kind, default, validator, importance, doc)
 
@@ -57,7 +57,7 @@ _BASE_KEYS = (
         "enabled",
         ConfigType.BOOLEAN,
         True,
-        "Whether this flow mirrors. The heartbeat connector ignores it.",
+        "Whether this flow copies topics. The heartbeat connector ignores it.",
     ),
     ConfigKey(
         "source.cluster.alias",
@@ -102,19 +102,19 @@ _BASE_KEYS = (
         "forwarding.admin.class",
         ConfigType.CLASS,
         "org.apache.kafka.clients.admin.ForwardingAdmin",
-        "Java's hook for creating topics by other means. Any other class is refused.",
+        "Java's plugin for creating topics by other means. Only the default is accepted.",
     ),
     mirror_key(
         "metric.reporters",
         ConfigType.LIST,
         ("org.apache.kafka.common.metrics.JmxReporter",),
-        "Java's metric reporters. Accepted without effect: metrics are on the /metrics page.",
+        "Java's metric reporters. Accepted but ignored: metrics are served at /metrics.",
     ),
     mirror_key(
         "config.providers",
         ConfigType.LIST,
         (),
-        "Aliases of the config providers that `${alias:path:key}` in values refers to.",
+        "Aliases of the config providers that resolve `${alias:path:key}` in values.",
     ),
 )
 
@@ -128,7 +128,7 @@ CONSUMER_POLL_TIMEOUT_MS = mirror_key(
     "consumer.poll.timeout.ms",
     ConfigType.LONG,
     1000,
-    "The longest single wait for records, or for the next round.",
+    "Maximum time to wait for records, or for the next round, in one poll.",
 )
 OFFSET_SYNCS_TOPIC_LOCATION = ConfigKey(
     "offset-syncs.topic.location",
@@ -144,14 +144,14 @@ METRIC_NAMES_FORMATS = ConfigKey(
     ("legacy",),
     ValidList(("legacy", "new"), allow_empty=False),
     Importance.LOW,
-    "Naming of Java's metrics. Accepted without effect: the /metrics page names families itself.",
+    "Naming of Java's metrics. Accepted but ignored: /metrics has its own names.",
 )
 TASK_INDEX = ConfigKey(
     "task.index",
     ConfigType.STRING,
     None,
     importance=Importance.LOW,
-    doc="Number of the task; part of its clients' ids.",
+    doc="Number of the task, used in its clients' IDs.",
     internal=True,
 )
 
@@ -172,7 +172,7 @@ class MirrorConfig:
 
 
 class BaseFields(TypedDict):
-    """The arguments that every subclass of `MirrorConfig` gives to its constructor."""
+    """The constructor arguments of `MirrorConfig` that every subclass passes on."""
 
     name: str
     enabled: bool
@@ -183,13 +183,14 @@ class BaseFields(TypedDict):
 
 
 def base_fields(parsed: ParsedConfig) -> BaseFields:
-    """The shared fields. Raises ConfigError for a Java admin class, which cannot be used here."""
+    """Return the shared fields. Raises ConfigError for a Java admin class, which cannot be used
+    here."""
     admin_class = parsed.string("forwarding.admin.class")
     if admin_class.rpartition(".")[2] != "ForwardingAdmin":
         raise invalid_value(
             "forwarding.admin.class",
             admin_class,
-            "Java classes cannot be used here; remove the key to use Kafka's own admin API",
+            "Java classes cannot be used here; remove the key to use Kafka's admin API",
         )
     return BaseFields(
         name=parsed.string("name"),
@@ -202,22 +203,20 @@ def base_fields(parsed: ParsedConfig) -> BaseFields:
 
 
 def interval_s(parsed: ParsedConfig, work: str, *, zero_allowed: bool = False) -> float | None:
-    """Seconds between two rounds of `work`, or None if it is switched off.
+    """Return the seconds between two rounds of `work`; None if it is disabled.
 
-    It is off if `<work>.enabled` is false or, as in Java, if the interval is negative. Zero means
-    without pause, which only emitters allow (`zero_allowed`); else it is a ConfigError.
+    It is disabled by `<work>.enabled=false` or, as in Java, by a negative interval. Zero means no
+    pause, which only emitters allow (`zero_allowed`); otherwise it raises ConfigError.
     """
     if not parsed.boolean(f"{work}.enabled"):
         return None
     key = f"{work}.interval.seconds"
     seconds = parsed.integer(key)
     if seconds < 0:
-        log.warning(
-            "%s=%d switches this work off; use %s.enabled=false instead", key, seconds, work
-        )
+        log.warning("%s=%d disables this work; use %s.enabled=false instead", key, seconds, work)
         return None
     if seconds == 0 and not zero_allowed:
         raise invalid_value(
-            key, seconds, f"Value must be at least 1; to switch it off, set {work}.enabled=false"
+            key, seconds, f"Value must be at least 1; to disable it, set {work}.enabled=false"
         )
     return float(seconds)

@@ -1,4 +1,5 @@
-"""The keys of the mirror checkpoint connector and its tasks, and their values (Kafka 4.3.1)."""
+"""The keys of the mirror checkpoint connector and its tasks, and their parsed values (Kafka
+4.3.1)."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "groups.exclude",
             ConfigType.LIST,
             ("console-consumer-.*", "connect-.*", "__.*"),
-            "Consumer groups not to translate; wins over `groups`.",
+            "Consumer groups not to translate; takes precedence over `groups`.",
             Importance.HIGH,
         ),
         mirror_key(
@@ -79,7 +80,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "emit.checkpoints.interval.seconds",
             ConfigType.LONG,
             60,
-            "Interval between checkpoints, in seconds.",
+            "Interval between checkpoint rounds, in seconds.",
         ),
         mirror_key(
             "sync.group.offsets.enabled",
@@ -107,12 +108,12 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "auto",
             OneOf(("auto", "process", "spark")),
             Importance.LOW,
-            "Where groups' offsets are translated, and the offsets to commit on the target are "
-            "computed. `process`: in the task's process. `spark`: by Spark jobs, which also read "
-            "the offset syncs and the map, so the process holds neither; without a Spark session, "
-            "checkpoints wait. `auto`: in the process; repeated rounds of at least "
-            "`mirror.translation.spark.min.offsets` on Spark, if there is a session. Not a key of "
-            "MirrorMaker 2.",
+            "Where group offsets are translated and the offsets to commit on the target are "
+            "computed. `process`: in the task's process. `spark`: in Spark jobs, which also read "
+            "the offset syncs and the offset map, so the process holds neither; without a Spark "
+            "session no checkpoints are written. `auto`: in the process, but on Spark if there "
+            "is a session and rounds repeatedly have at least "
+            "`mirror.translation.spark.min.offsets` offsets. Not a key of MirrorMaker 2.",
         ),
         ConfigKey(
             "mirror.translation.spark.min.offsets",
@@ -121,7 +122,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             Range(0),
             Importance.LOW,
             "With `mirror.translation.engine=auto`: minimum number of group offsets in a round "
-            "that a Spark job translates; smaller rounds cost less in the process; 0: always use "
+            "that is translated on Spark. Smaller rounds cost less in the process. 0: always use "
             "Spark. Not a key of MirrorMaker 2.",
         ),
         SPARK_IDLE_TIMEOUT,
@@ -136,7 +137,7 @@ CHECKPOINT_TASK_CONFIG_DEF: ConfigDef = CHECKPOINT_CONFIG_DEF.extended(
             REQUIRED,
             ValidList(allow_empty=False),
             Importance.LOW,
-            "The groups of the task.",
+            "The groups assigned to the task.",
             internal=True,
         ),
         TASK_INDEX,
@@ -146,7 +147,8 @@ CHECKPOINT_TASK_CONFIG_DEF: ConfigDef = CHECKPOINT_CONFIG_DEF.extended(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig(MirrorConfig):
-    """Values of the checkpoint connector. `..._interval_s`: seconds, None where switched off."""
+    """The parsed config of the checkpoint connector. `..._interval_s`: seconds; None if
+    disabled."""
 
     refresh_groups_interval_s: float | None
     emit_checkpoints_interval_s: float | None
@@ -157,13 +159,13 @@ class CheckpointConfig(MirrorConfig):
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> CheckpointConfig:
-        """The values in a connector's properties. Raises ConfigError for the first wrong one."""
+        """Parse a connector's properties. Raises ConfigError for the first invalid one."""
         return _checkpoint_config(CHECKPOINT_CONFIG_DEF.parse(props))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointTaskConfig:
-    """Values of one checkpoint task: the connector's, and what the task was given."""
+    """The parsed config of one checkpoint task: the connector's, and the task's assignment."""
 
     connector: CheckpointConfig
     task_assigned_groups: tuple[str, ...]
@@ -171,7 +173,7 @@ class CheckpointTaskConfig:
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> CheckpointTaskConfig:
-        """The values in a task's properties. Raises ConfigError for the first wrong one."""
+        """Parse a task's properties. Raises ConfigError for the first invalid one."""
         parsed = CHECKPOINT_TASK_CONFIG_DEF.parse(props)
         return cls(
             connector=_checkpoint_config(parsed),
@@ -205,14 +207,14 @@ _ENGINES: dict[str, Literal["auto", "process", "spark"]] = {
 
 
 def _check_offset_syncs(parsed: ParsedConfig) -> None:
-    """MirrorMaker 2's own rule: without offset syncs there is nothing to translate by."""
+    """Raise ConfigError without offset syncs, as MirrorMaker 2 does: translation needs them."""
     if parsed.originals.get("enabled") == "false":
         return
     for key in ("emit.checkpoints.enabled", "emit.offset-syncs.enabled"):
         if parsed.originals.get(key) == "false":
             raise ConfigError(
-                f"Invalid value false for configuration {key}: the checkpoint connector cannot "
-                "work without it; leave the connector out, or set it to true",
+                f"Invalid value false for configuration {key}: the checkpoint connector requires "
+                "it. Set it to true, or disable the checkpoint connector",
                 key=key,
                 value="false",
             )

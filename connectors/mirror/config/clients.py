@@ -1,15 +1,15 @@
-"""The Java client properties of every client that a mirror connector makes.
+"""Builds the Java client properties of every client that a mirror connector creates.
 
-From a connector's flat properties, lowest precedence first:
+The sources in a connector's flat properties, lowest precedence first:
 
-1. `source.cluster.*` (or `target.cluster.*`), of which only names of security and bootstrap count;
+1. `source.cluster.*` (or `target.cluster.*`): only bootstrap and security properties;
 2. `consumer.*`, `producer.*` or `admin.*`;
-3. `source.consumer.*` and the like;
+3. `source.consumer.*` and similar;
 4. for consumers: auto-commit off, and `auto.offset.reset=earliest` unless it is set;
 5. `client.id`: `[<given>|]A->B|<connector>[-<task>]|<role>`.
 
-The producer of the copied records is not built from these: it is the worker's own, as in Connect.
-Results hold secrets.
+The worker's own producer writes the copied records, as in Connect; its properties are built
+elsewhere. The results contain secrets.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ __all__ = [
 Side = Literal["source", "target"]
 Client = Literal["consumer", "producer", "admin"]
 
-# The worker's own keys that share a prefix with client properties: `consumer.poll.timeout.ms` and
-# `admin.timeout.ms` are the connector's, and mean nothing to a client.
+# Keys of the connector that share a prefix with client properties but do not configure a client.
 _NOT_FOR_CLIENTS = {"consumer.poll.timeout.ms", "admin.timeout.ms"}
 _TASK_KEYS = ("task.assigned.partitions", "task.assigned.groups")
 
@@ -47,9 +46,9 @@ _TASK_KEYS = ("task.assigned.partitions", "task.assigned.groups")
 def client_properties(
     props: Mapping[str, str], side: Side, client: Client, role: str, index: str | None = None
 ) -> dict[str, str]:
-    """The Java properties of one client of `side`; `role` ends its client id.
+    """Return the Java properties of one client of `side`. `role` is the end of its client ID.
 
-    `index` is the task's number, for clients of a task; it is read from `task.index` otherwise.
+    `index`: the task's number, for clients of a task; `task.index` by default.
     """
     cluster = _with_prefix(props, f"{side}.cluster.")
     result = {name: value for name, value in cluster.items() if name in CLIENT_CONFIG_NAMES}
@@ -65,55 +64,61 @@ def client_properties(
 
 
 def source_consumer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
-    """The source task's consumer."""
+    """Return the properties of the source task's consumer."""
     return client_properties(props, "source", "consumer", "replication-consumer", index)
 
 
 def source_admin(props: Mapping[str, str]) -> dict[str, str]:
-    """The source connector's admin of the source cluster."""
+    """Return the properties of the source connector's admin client for the source cluster."""
     return client_properties(props, "source", "admin", "replication-source-admin")
 
 
 def target_admin(props: Mapping[str, str]) -> dict[str, str]:
-    """The source connector's admin of the target cluster."""
+    """Return the properties of the source connector's admin client for the target cluster."""
     return client_properties(props, "target", "admin", "replication-target-admin")
 
 
 def offset_syncs_producer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
-    """The source task's producer for the offset-syncs topic (and the offset map), by location."""
+    """Return the properties of the source task's producer for the offset-syncs topic and the offset
+    map, on the cluster that holds them.
+    """
     side = offset_syncs_side(props)
     return client_properties(props, side, "producer", f"offset-syncs-{side}-producer", index)
 
 
 def offset_syncs_admin(props: Mapping[str, str]) -> dict[str, str]:
-    """The admin of the cluster that holds the offset-syncs topic."""
+    """Return the properties of the admin client for the cluster that holds the offset-syncs
+    topic.
+    """
     side = offset_syncs_side(props)
     return client_properties(props, side, "admin", f"offset-syncs-{side}-admin")
 
 
 def offset_syncs_consumer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
-    """The checkpoint task's reader of the offset-syncs topic."""
+    """Return the properties of the checkpoint task's consumer of the offset-syncs topic."""
     side = offset_syncs_side(props)
     return client_properties(props, side, "consumer", f"offset-syncs-{side}-consumer", index)
 
 
 def checkpoint_source_admin(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
-    """The checkpoint connector's and task's admin of the source cluster."""
+    """Return the properties of the checkpoint connector's and task's admin client for the source
+    cluster."""
     return client_properties(props, "source", "admin", "checkpoint-source-admin", index)
 
 
 def checkpoint_target_admin(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
-    """The checkpoint connector's and task's admin of the target cluster."""
+    """Return the properties of the checkpoint connector's and task's admin client for the target
+    cluster."""
     return client_properties(props, "target", "admin", "checkpoint-target-admin", index)
 
 
 def checkpoints_consumer(props: Mapping[str, str], index: str | None = None) -> dict[str, str]:
-    """The reader of the checkpoints topic on the target."""
+    """Return the properties of the consumer of the checkpoints topic on the target."""
     return client_properties(props, "target", "consumer", "checkpoints-target-consumer", index)
 
 
 def heartbeats_target_admin(props: Mapping[str, str]) -> dict[str, str]:
-    """The heartbeat connector's admin of the target cluster."""
+    """Return the properties of the heartbeat connector's admin client for the target cluster."""
     return client_properties(props, "target", "admin", "heartbeats-target-admin")
 
 

@@ -1,4 +1,5 @@
-"""The keys of the mirror heartbeat connector and its task, and their values (Kafka 4.3.1)."""
+"""The keys of the mirror heartbeat connector and its task, and their parsed values (Kafka
+4.3.1)."""
 
 from __future__ import annotations
 
@@ -43,15 +44,15 @@ HEARTBEAT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatConfig(MirrorConfig):
-    """Values of the heartbeat connector and its task."""
+    """The parsed config of the heartbeat connector and its task."""
 
     emit_heartbeats_interval_s: float | None
-    """Seconds between two heartbeats; None where they are switched off."""
+    """Seconds between two heartbeats; None if they are disabled."""
     heartbeats_topic_replication_factor: int
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> HeartbeatConfig:
-        """The values in a connector's properties. Raises ConfigError for the first wrong one."""
+        """Parse a connector's properties. Raises ConfigError for the first invalid one."""
         parsed = HEARTBEAT_CONFIG_DEF.parse(props)
         return cls(
             **base_fields(parsed),

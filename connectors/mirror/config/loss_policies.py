@@ -1,5 +1,5 @@
-"""The keys about losses: what to do about them, and where they are written down. Not keys of
-MirrorMaker 2."""
+"""The keys that set how losses are handled and where they are recorded. Not keys of MirrorMaker
+2."""
 
 from __future__ import annotations
 
@@ -16,17 +16,27 @@ _POLICY = "mirror.loss.policy"
 _VALUES = tuple(policy.value for policy in LossPolicy)
 
 _TEXTS = {
-    LossKind.RETENTION: "The source deleted records before they were copied. `report` and `copy`: "
-    "continue where auto.offset.reset says, by default at the log's start.",
-    LossKind.TRUNCATION: "The source's log was truncated before the position (unclean leader "
-    "election). `report`: continue where the logs diverge, or at the log's start if that is "
-    "not known; `copy`: continue at the log's start.",
-    LossKind.SOURCE_RECREATED: "The source's topic was deleted and created again. `report` and "
-    "`copy`: copy the new topic from its first record on.",
-    LossKind.TARGET_RECREATED: "The target's topic was deleted and created again. `report`: "
-    "continue with the next record; `copy`: copy everything again that the source has.",
-    LossKind.TARGET_LOSS: "The target's log ends before an offset that it had acknowledged. "
-    "`report`: continue with the next record; `copy`: copy the missing records again.",
+    LossKind.RETENTION: (
+        "The source deleted records before they were copied. `report` and `copy`: continue as "
+        "auto.offset.reset says, by default at the log start."
+    ),
+    LossKind.TRUNCATION: (
+        "The source's log was truncated before the fetch position (unclean leader election). "
+        "`report`: continue where the logs diverge, or at the log start if that is not known; "
+        "`copy`: continue at the log start."
+    ),
+    LossKind.SOURCE_RECREATED: (
+        "The topic was deleted and re-created on the source. `report` and `copy`: copy the new "
+        "topic from its first record."
+    ),
+    LossKind.TARGET_RECREATED: (
+        "The topic was deleted and re-created on the target. `report`: continue with the next "
+        "record; `copy`: copy everything again that the source still has."
+    ),
+    LossKind.TARGET_LOSS: (
+        "The target's log ends before an offset that it had acknowledged. `report`: continue "
+        "with the next record; `copy`: copy the missing records again."
+    ),
 }
 
 LOSS_KEYS = (
@@ -36,10 +46,10 @@ LOSS_KEYS = (
         None,
         None,
         Importance.MEDIUM,
-        "Topic on the target for records that the target refuses (too large, or against the "
-        "topic's rules) and for batches that cannot be read. They are written there with their "
-        "origin and the reason in headers, and the partition continues. Without this key, the "
-        "partition waits. Not a key of MirrorMaker 2.",
+        "Topic on the target for records that the target rejects (for example because they are "
+        "too large) and for batches that cannot be read. Headers hold their origin and the "
+        "reason, and the partition continues. Without this key, the partition stops until the "
+        "cause is removed. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         URL_KEY,
@@ -48,9 +58,9 @@ LOSS_KEYS = (
         None,
         Importance.MEDIUM,
         "SQLAlchemy URL of the database that keeps the history of losses, copied ranges and lag, "
-        "such as `postgresql+psycopg://user:password@host/database`; `none`: no history. Without "
-        "it, the SQLite file `connect-mirror/history.db` in the user's state directory. Not a key "
-        "of MirrorMaker 2.",
+        "such as `postgresql+psycopg://user:password@host/database`; `none`: no history. The "
+        "default is the SQLite file `connect-mirror/history.db` in the user's state directory. "
+        "Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.history.retention.days",
@@ -58,7 +68,7 @@ LOSS_KEYS = (
         7,
         Range(1, 3650),
         Importance.LOW,
-        "How many days rows of the history are kept. Not a key of MirrorMaker 2.",
+        "How many days the history is kept. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         _POLICY,
@@ -66,8 +76,8 @@ LOSS_KEYS = (
         LossPolicy.REPORT.value,
         OneOf(_VALUES),
         Importance.MEDIUM,
-        "How a partition continues after either cluster lost some of its records, or its topic was "
-        "created again: `fail` (only that partition stops), `report` (continue) or `copy` (copy "
+        "How a partition continues after either cluster lost some of its records, or its topic "
+        "was re-created: `fail` (only that partition stops), `report` (continue) or `copy` (copy "
         "again). The loss is always logged, counted and written to the history. Not a key of "
         "MirrorMaker 2.",
     ),
@@ -78,7 +88,7 @@ LOSS_KEYS = (
             None,
             OrNull(OneOf(_VALUES)),
             Importance.LOW,
-            f"{text} Without it, that of {_POLICY}. Not a key of MirrorMaker 2.",
+            f"{text} The default is the value of {_POLICY}. Not a key of MirrorMaker 2.",
         )
         for kind, text in _TEXTS.items()
     ),
@@ -86,7 +96,7 @@ LOSS_KEYS = (
 
 
 def loss_policies(parsed: ParsedConfig) -> LossPolicies:
-    """The policies in a connector's properties."""
+    """Return the policies that a connector's parsed properties set."""
     chosen = {kind: parsed.optional_string(f"{_POLICY}.{kind.value}") for kind in LossKind}
     return LossPolicies(
         LossPolicy(parsed.string(_POLICY)),

@@ -1,7 +1,7 @@
 """The kinds of losses in either log, and the user's policies for them.
 
-Pure. The copier detects (`copy/positions/offset_reset.py`, `copy/positions/log_validation.py`),
-applies these policies and notifies its owner; nothing here knows of clusters.
+Pure: it contacts no cluster. The copier detects losses (`copy/positions/offset_reset.py`,
+`copy/positions/log_validation.py`), applies these policies and notifies its owner.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["Decision", "Loss", "LossKind", "LossPolicies", "LossPolicy", "decide
 
 
 class LossKind(enum.Enum):
-    """The kinds of losses. The value is the end of the property's name, and the kind in the
+    """The kinds of losses. The value is the last part of the property's name, and the kind in the
     history."""
 
     RETENTION = "retention"
     """The source deleted records before they were copied."""
     TRUNCATION = "truncation"
-    """The source's log ends before the position, or has other records there: copied records are
-    lost on the source (an unclean leader election)."""
+    """The source's log ends before the fetch position, or has other records there: the source lost
+    records that were copied (an unclean leader election)."""
     SOURCE_RECREATED = "source.recreated"
-    """The source's topic was deleted and created again."""
+    """The topic was deleted and re-created on the source."""
     TARGET_RECREATED = "target.recreated"
-    """The target's topic was deleted and created again."""
+    """The topic was deleted and re-created on the target."""
     TARGET_LOSS = "target.loss"
     """The target's log ends before an offset that it had acknowledged."""
 
@@ -37,7 +37,7 @@ class LossPolicy(enum.Enum):
     """How to continue after a loss, which is always reported."""
 
     FAIL = "fail"
-    """The partition stands still until a user acts."""
+    """The partition stops until a user acts."""
     REPORT = "report"
     """Continue with the next record."""
     COPY = "copy"
@@ -97,7 +97,7 @@ def decide(kind: LossKind, policy: LossPolicy) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class LossPolicies:
-    """The policy of each kind; `default` applies to kinds without their own."""
+    """The policy of each kind of loss. `default` applies to kinds without their own."""
 
     default: LossPolicy = LossPolicy.REPORT
     kinds: Mapping[LossKind, LossPolicy] = field(default_factory=dict)
@@ -111,9 +111,9 @@ class LossPolicies:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A detected loss. Offsets are the source's, `first` to `end` - 1, except for `TARGET_LOSS` and
-    `TARGET_RECREATED`, where they are the target's. `resume`: the source offset at which copying
-    continues; None: the partition stands still."""
+    """A detected loss. `first` to `end` - 1 are source offsets; for `TARGET_LOSS` and
+    `TARGET_RECREATED`, target offsets. `resume`: the source offset at which copying continues;
+    None: the partition stops."""
 
     kind: LossKind
     policy: LossPolicy
@@ -135,17 +135,17 @@ class Loss:
 
     @property
     def records(self) -> int:
-        """Number of affected offsets; not each of them has a record."""
+        """Return the number of affected offsets. Some of them may hold no record."""
         return max(0, self.end - self.first)
 
     @property
     def never_copied(self) -> int:
-        """Number of source offsets that will never be on the target."""
+        """Return the number of source offsets that will never be on the target."""
         return self.records if self.kind is LossKind.RETENTION else 0
 
     @property
     def what(self) -> str:
-        """The event, with the offsets."""
+        """Describe the loss and its offsets."""
         source, target = (f"{topic}-{number}" for topic, number in (self.source, self.target))
         span = f"offsets {self.first} to {self.end - 1}"
         if self.kind is LossKind.RETENTION:
@@ -180,11 +180,11 @@ class Loss:
 
     @property
     def then(self) -> str:
-        """The action taken."""
+        """Describe the action taken."""
         if self.resume is None:
             return (
-                f"it stands still because mirror.loss.policy.{self.kind.value}=fail: set another "
-                "policy, or delete or change the partition's stored offset"
+                f"the partition is stopped because mirror.loss.policy.{self.kind.value}=fail: "
+                "set another policy, or delete or alter the partition's stored offset"
             )
         if self.kind is LossKind.SOURCE_RECREATED:
             return f"now copying the new topic from {self.resume}"
@@ -196,7 +196,7 @@ class Loss:
         return f"{self.what}; {self.then}"
 
     def to_json(self) -> str:
-        """All fields, for `of_json`."""
+        """Return all fields as JSON values, which `of_json` reads."""
         return json.dumps(
             [
                 self.kind.value,

@@ -1,5 +1,5 @@
-"""Keys that limit how fast a flow copies. Not keys of MirrorMaker 2. Tasks apply new values while
-they run."""
+"""The keys that limit how fast a flow copies. Tasks apply new values while they run. Not keys of
+MirrorMaker 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BYTES, _RECORDS, _TOPICS = "mirror.rate.bytes", "mirror.rate.records", "mirror.
 
 @dataclass(frozen=True, slots=True)
 class _ByteRate:
-    """A size with a unit, as users write it."""
+    """A config type: a size with a unit."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         if not isinstance(value, str) or parse_size(value) is None:
@@ -31,7 +31,7 @@ class _ByteRate:
 
 @dataclass(frozen=True, slots=True)
 class _TopicRates:
-    """A list of elements for `parse_topic_rate`."""
+    """A config type: a list of elements that `parse_topic_rate` reads."""
 
     def check(self, key: str, value: ConfigScalar) -> ConfigScalar:
         for element in value if isinstance(value, tuple) else ():
@@ -52,9 +52,9 @@ RATE_KEYS = (
         None,
         OrNull(_ByteRate()),
         Importance.MEDIUM,
-        "Maximum bytes a second that the flow copies, over all its tasks, such as `50MB`. Each "
-        "task gets an equal share. Not set: no limit. Can be changed while the flow runs, without "
-        "a restart. Not a key of MirrorMaker 2.",
+        "Maximum bytes per second that the flow copies, over all its tasks, such as `50MB`. Each "
+        "task gets an equal share. Not set: no limit. Can be changed while the flow runs, "
+        "without a restart. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         _RECORDS,
@@ -62,8 +62,8 @@ RATE_KEYS = (
         None,
         OrNull(Range(1)),
         Importance.LOW,
-        "Maximum records a second that the flow copies; otherwise like `mirror.rate.bytes`. Not a "
-        "key of MirrorMaker 2.",
+        "Maximum records per second that the flow copies; otherwise like `mirror.rate.bytes`. "
+        "Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         _TOPICS,
@@ -71,10 +71,11 @@ RATE_KEYS = (
         (),
         _TopicRates(),
         Importance.MEDIUM,
-        "Rate limits of single source topics: regular expressions with a rate of bytes or of "
-        "records, such as `logs-.*=5MB/s,audit=500records/s`. A limit applies to each matching "
-        "topic; the first match counts. Topics over their limit do not slow others. Can be changed "
-        "while the flow runs, without a restart. Not a key of MirrorMaker 2.",
+        "Rate limits of single source topics: regular expressions with a rate in bytes or "
+        "records, such as `logs-.*=5MB/s,audit=500records/s`. The limit applies to each matching "
+        "topic separately; if several expressions match, the first one counts. Topics over their "
+        "limit do not slow others. Can be changed while the flow runs, without a restart. Not a "
+        "key of MirrorMaker 2.",
     ),
 )
 
@@ -82,7 +83,7 @@ RATE_NAMES = frozenset(key.name for key in RATE_KEYS)
 
 
 def flow_limits(parsed: ParsedConfig) -> FlowLimits:
-    """The limits in a connector's config."""
+    """Return the rate limits in a connector's parsed config."""
     size = parsed.optional_string(_BYTES)
     records = parsed.optional_integer(_RECORDS)
     return FlowLimits(

@@ -1,4 +1,4 @@
-"""Rate limits of a flow: bytes and records a second, for the whole flow and for topics. Pure."""
+"""Rate limits of a flow: bytes and records per second, for the whole flow and for topics. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["NO_LIMITS", "FlowLimits", "RateLimit", "TopicRate", "parse_topic_rat
 
 _RECORDS = re.compile(r"(\d+(?:\.\d+)?)\s*records(?:/s)?", re.IGNORECASE)
 _FORM = (
-    "Elements look like <regular expression of topics>=<rate>, with a rate of bytes (10MB/s) or of "
+    "Elements must be <regular expression of topics>=<rate>, with a rate in bytes (10MB/s) or "
     "records (500records/s)"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """Bytes and records a second; None: no limit."""
+    """Bytes and records per second; None: no limit."""
 
     bytes: float | None = None
     records: float | None = None
@@ -29,7 +29,7 @@ class RateLimit:
         return self.bytes is not None or self.records is not None
 
     def share(self, part: float) -> RateLimit:
-        """This share of the limit; 1: all."""
+        """Return the limit multiplied by `part`, a share from 0 to 1."""
         return RateLimit(
             None if self.bytes is None else self.bytes * part,
             None if self.records is None else self.records * part,
@@ -38,7 +38,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class TopicRate:
-    """The limit of each topic whose whole name matches the pattern."""
+    """A limit for each topic whose whole name matches the pattern."""
 
     pattern: re.Pattern[str]
     limit: RateLimit
@@ -46,16 +46,16 @@ class TopicRate:
 
 @dataclass(frozen=True, slots=True)
 class FlowLimits:
-    """`whole`: limits the whole flow; `topics`: limit single topics of the source. `divided`: the
-    topics' limits are already this task's shares."""
+    """All limits of a flow. `whole`: the limit of the whole flow. `topics`: limits of single source
+    topics. `divided`: the topics' limits are already this task's shares."""
 
     whole: RateLimit = RateLimit()
     topics: Sequence[TopicRate] = ()
     divided: bool = False
 
     def of_topic(self, topic: str) -> RateLimit:
-        """The limit of one topic: the first match that limits bytes, and the first that limits
-        records."""
+        """Return the limit of one topic: the first match that limits bytes, and the first that
+        limits records."""
         found = RateLimit()
         for each in self.topics:
             if each.pattern.fullmatch(topic):
@@ -70,7 +70,7 @@ NO_LIMITS = FlowLimits()
 
 
 def parse_topic_rate(element: str) -> TopicRate:
-    """Parse `orders.*=10MB/s` or `audit=500records/s`. Raises `ValueError` that names the allowed
+    """Parse `orders.*=10MB/s` or `audit=500records/s`. Raises `ValueError` with the allowed
     format."""
     pattern, equals, rate = element.rpartition("=")
     if not equals or not pattern.strip():
@@ -78,7 +78,7 @@ def parse_topic_rate(element: str) -> TopicRate:
     try:
         compiled = compile_java_regex(pattern.strip())
     except JavaRegexError as error:
-        raise ValueError(f"{pattern.strip()} is not a regular expression: {error}") from error
+        raise ValueError(f"{pattern.strip()} is not a valid regular expression: {error}") from error
     records = _RECORDS.fullmatch(rate.strip())
     if records is not None and float(records[1]) > 0:
         return TopicRate(compiled, RateLimit(records=float(records[1])))

@@ -1,7 +1,7 @@
-"""The keys of the mirror source connector and its tasks, and their values.
+"""The keys of the mirror source connector and its tasks, and their parsed values.
 
-MirrorMaker 2's (Kafka 4.3.1), and some of our own (`_OUR_KEYS`, `assignment`,
-`loss_policies`, `rate_limits`).
+Most are MirrorMaker 2's (Kafka 4.3.1). `_OUR_KEYS`, `assignment`, `loss_policies` and `rate_limits`
+declare additional ones.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ __all__ = [
     "assigned_partitions",
 ]
 
-# The names as in Kafka 4.3.1: two of them name broker configs, which no topic has, so the topic
-# configs message.timestamp.{before,after}.max.ms are copied.
+# The names as in Kafka 4.3.1. Two of them are names of broker configs, so the topic configs
+# message.timestamp.{before,after}.max.ms are copied.
 CONFIG_PROPERTIES_EXCLUDE = (
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
@@ -56,14 +56,14 @@ CONFIG_PROPERTIES_EXCLUDE = (
     "min.insync.replicas",
 )
 
-# A fetch asks for an eighth of it. Twice as much copied no faster and cost more CPU per record.
+# A fetch requests an eighth of it. Twice as much copied no faster and cost more CPU per record.
 DEFAULT_COPY_BUFFER_BYTES = 32 * 1024 * 1024
-# Large enough that per-batch cost no longer shows, small against every broker's message.max.bytes
-# (1 MiB).
+# Large enough to make the cost per batch negligible, and small against the smallest usual
+# message.max.bytes (1 MiB).
 DEFAULT_MERGE_BATCH_BYTES = 256 * 1024
 
-# A task can stop within this time without copying anything twice; it is also the time that is
-# copied again when an executor is lost. Half of it costs some percent more; twice as much does not
+# A task can stop within this time without copying records twice. It is also the time that is copied
+# again after an executor is lost. Half of it costs some percent more CPU. Twice as much does not
 # end within task.shutdown.graceful.timeout.ms (5 s).
 DEFAULT_SPARK_BATCH_MS = 2000
 
@@ -73,14 +73,14 @@ _DISCOVERY_KEYS = (
         ConfigType.LIST,
         (".*",),
         "Topics to mirror: names and Java regular expressions, matched against the whole name. "
-        "An empty list mirrors nothing but heartbeats.",
+        "With an empty list only heartbeats are mirrored.",
         Importance.HIGH,
     ),
     mirror_key(
         "topics.exclude",
         ConfigType.LIST,
         (r"mm2.*\.internal", r".*\.replica", "__.*"),
-        "Topics not to mirror; wins over `topics`.",
+        "Topics not to mirror; takes precedence over `topics`.",
         Importance.HIGH,
     ),
     TOPIC_FILTER_CLASS,
@@ -192,8 +192,8 @@ _OUR_KEYS = (
         DEFAULT_SPARK_BATCH_MS,
         Range(100),
         Importance.LOW,
-        "With `mirror.engine=spark`: how long a Spark task copies before it returns its copied "
-        "ranges, in milliseconds. Not a key of MirrorMaker 2.",
+        "With `mirror.engine=spark`: how long a Spark task copies, in milliseconds, before it "
+        "reports the copied ranges. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.copy.buffer.bytes",
@@ -201,9 +201,9 @@ _OUR_KEYS = (
         DEFAULT_COPY_BUFFER_BYTES,
         Range(1024 * 1024),
         Importance.MEDIUM,
-        "Maximum memory, in bytes, that a task uses for fetched records that are not acknowledged "
-        "yet. The default grows up to twofold if the round trip to the source is long. Not a key "
-        "of MirrorMaker 2.",
+        "Maximum memory, in bytes, that a task uses for fetched records that are not "
+        "acknowledged yet. The default grows up to twofold if the round trip to the source is "
+        "long. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.copy.merge.batch.bytes",
@@ -211,8 +211,8 @@ _OUR_KEYS = (
         DEFAULT_MERGE_BATCH_BYTES,
         Range(0),
         Importance.LOW,
-        "Size, in bytes, up to which runs of tiny batches are merged; 0: no merging. Not a key of "
-        "MirrorMaker 2.",
+        "Consecutive tiny batches are merged up to this size in bytes; 0: no merging. Not a key "
+        "of MirrorMaker 2.",
     ),
     mirror_key(
         "mirror.offset.map.enabled",
@@ -225,8 +225,8 @@ _OUR_KEYS = (
         "offset-map.topic.replication.factor",
         ConfigType.SHORT,
         None,
-        "Replication factor of the offset map's topic; without it, that of the offset-syncs topic. "
-        "Not a key of MirrorMaker 2.",
+        "Replication factor of the offset map's topic; the default is that of the offset-syncs "
+        "topic. Not a key of MirrorMaker 2.",
     ),
     SPARK_IDLE_TIMEOUT,
     SPARK_START_DELAY,
@@ -244,7 +244,7 @@ SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
             REQUIRED,
             ValidList(allow_empty=False),
             Importance.LOW,
-            "The partitions of the task, as `topic-partition`.",
+            "The partitions assigned to the task, as `topic-partition`.",
             internal=True,
         ),
         TASK_INDEX,
@@ -254,7 +254,7 @@ SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
             1,
             Range(1),
             Importance.LOW,
-            "How many tasks the connector has.",
+            "Number of tasks of the connector.",
             internal=True,
         ),
     ]
@@ -263,7 +263,7 @@ SOURCE_TASK_CONFIG_DEF: ConfigDef = SOURCE_CONFIG_DEF.extended(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig(MirrorConfig):
-    """Values of the source connector. `..._interval_s`: seconds, None where switched off."""
+    """The parsed config of the source connector. `..._interval_s`: seconds; None if disabled."""
 
     refresh_topics_interval_s: float | None
     sync_topic_configs_interval_s: float | None
@@ -288,19 +288,19 @@ class SourceConfig(MirrorConfig):
 
     @property
     def far_buffer_bytes(self) -> int:
-        """The memory bound for a long round trip: an explicit value is kept."""
+        """Return the memory limit to use if the round trip is long. An explicit value is kept."""
         given = self.mirror_copy_buffer_bytes
         return 2 * given if given == DEFAULT_COPY_BUFFER_BYTES else given
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> SourceConfig:
-        """The values in a connector's properties. Raises ConfigError for the first wrong one."""
+        """Parse a connector's properties. Raises ConfigError for the first invalid one."""
         return _source_config(SOURCE_CONFIG_DEF.parse(props))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTaskConfig:
-    """Values of one source task: the connector's, and what the task was given."""
+    """The parsed config of one source task: the connector's, and the task's assignment."""
 
     connector: SourceConfig
     task_assigned_partitions: tuple[tuple[str, int], ...]
@@ -310,7 +310,7 @@ class SourceTaskConfig:
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> SourceTaskConfig:
-        """The values in a task's properties. Raises ConfigError for the first wrong one."""
+        """Parse a task's properties. Raises ConfigError for the first invalid one."""
         parsed = SOURCE_TASK_CONFIG_DEF.parse(props)
         return cls(
             connector=_source_config(parsed),
@@ -352,7 +352,7 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
 
 
 def assigned_partitions(props: Mapping[str, str]) -> list[tuple[str, int]]:
-    """The partitions in a task's properties. Raises ConfigError."""
+    """Parse the partitions in a task's properties. Raises ConfigError."""
     elements = props.get("task.assigned.partitions", "").split(",")
     return [_topic_partition(element.strip()) for element in elements if element.strip()]
 
@@ -361,13 +361,13 @@ def _topic_partition(element: str) -> tuple[str, int]:
     topic, dash, partition = element.rpartition("-")
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
         raise invalid_value(
-            "task.assigned.partitions", element, "Elements look like <topic>-<partition>"
+            "task.assigned.partitions", element, "Elements must be <topic>-<partition>"
         )
     return topic, int(partition)
 
 
 def _check_offset_syncs(parsed: ParsedConfig) -> None:
-    """MirrorMaker 2's own rule: settings of a disabled topic are an error."""
+    """Raise ConfigError for settings of a disabled offset-syncs topic, as MirrorMaker 2 does."""
     if parsed.originals.get("emit.offset-syncs.enabled") != "false":
         return
     useless = sorted(

@@ -13,8 +13,8 @@ _CHANGE_IN_PLACE = {_ASSIGNMENT, "task.count", *RATE_NAMES}
 
 
 def flow_part(config: Mapping[str, str]) -> dict[str, str]:
-    """The part of the config that a running task cannot change: all but its assignment
-    and limits."""
+    """Return the part of the config that a running task cannot change: all but its assignment and
+    limits."""
     return {key: value for key, value in config.items() if key not in _CHANGE_IN_PLACE}
 
 

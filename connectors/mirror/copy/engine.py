@@ -1,13 +1,13 @@
 """The batch copier: copies partitions of one cluster to another, on one thread.
 
 `CopyEngine` owns the loop, the partitions and the broker nodes. Its owner calls `step` repeatedly
-from one thread; only `wake` and `health` may be called from other threads. `on_acked` gets
-acknowledged ranges, in source order for each partition.
+from one thread; only `wake` and `health` may be called from other threads. `on_acked` receives
+acknowledged ranges, in source order per partition.
 
     fetch response -> read headers -> next fetch sent -> choose ways -> queues -> produce requests
     produce response -> acknowledged in order -> on_acked; or a recovery (produce_handler.py)
 
-A failed partition does not affect others: it leaves the fetches until it can continue.
+A failed partition does not affect others: it is left out of fetches until it can continue.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ _MOST_LOOKED_AT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The flow's copy settings. `buffer_bytes` bounds fetched, not yet acknowledged bytes;
-    `far_buffer_bytes` is the bound if the round trip to the source is long."""
+    """The flow's copy settings. `buffer_bytes` limits fetched but not yet acknowledged bytes;
+    `far_buffer_bytes` is the limit if the round trip to the source is long."""
 
     source: WireSettings
     target: WireSettings
@@ -72,7 +72,7 @@ class EngineSettings:
 
 
 class CopyEngine:
-    """Copies partitions of one cluster to another; the module's text has the threads."""
+    """Copies partitions of one cluster to another. Only `wake` and `health` are thread-safe."""
 
     def __init__(
         self,
@@ -89,18 +89,19 @@ class CopyEngine:
         open_cluster: OpenCluster = ClusterLink,
         loop: SelectorLoop | None = None,
     ) -> None:
-        """`transactions`: to write exactly once; `on_acked` then hears of what is committed.
-        `on_begun`: it is known where a partition begins that was to learn that (`begin`); it is
-        not fetched before `let_copy`. `tails`: finds records that a crash left on the target, so
-        that they are not copied again; None: they are. `open_cluster` and `loop`: other clusters
-        and another loop than the machine's, for simulations; `close` closes both."""
+        """`transactions`: write exactly once; `on_acked` then receives committed batches only.
+        `on_begun`: called with the start position of a partition that had none (`begin`); the
+        partition is not fetched before `let_copy`. `tails`: finds records that a crash left on the
+        target, so that they are not copied again; None: they are copied again. `open_cluster` and
+        `loop`: replace the real clusters and loop in simulations; `close` closes both."""
         self._settings = settings
         self._clock = clock
         self._loop = loop or SelectorLoop(clock)
         self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self._departed: list[PartitionCopy] = []
-        # Before the links: their threads call `_on_metadata` as soon as a cluster responds.
+        # Create this before the links, because their threads call `_on_metadata` as soon as a
+        # cluster responds.
         self._metadata_posted = False
         self._fetching = True
         self._on_begun = on_begun
@@ -187,7 +188,7 @@ class CopyEngine:
 
     @property
     def partitions(self) -> Collection[PartitionCopy]:
-        """The assigned partitions, in no order."""
+        """Return the assigned partitions, in no particular order."""
         return self._partitions.values()
 
     @property
@@ -195,7 +196,8 @@ class CopyEngine:
         return self._fetching
 
     def take_departed(self) -> list[PartitionCopy]:
-        """Partitions that left since the last call: their acknowledged position is final."""
+        """Return the partitions that left since the last call. Their acknowledged positions are
+        final."""
         departed, self._departed = self._departed, []
         return departed
 
@@ -227,8 +229,8 @@ class CopyEngine:
         return partition
 
     def begin(self, source: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
-        """Begin with a partition that was added without a position. `position`: where it was begun
-        once, in the topic of this id; None: it never was."""
+        """Start a partition that was added without a position. `position`: its earlier start
+        position, in the topic with this ID; None: it was never started."""
         partition = self._partitions.get(source)
         if partition is None:
             return
@@ -239,13 +241,14 @@ class CopyEngine:
         partition.relocate(position)
         partition.source_topic_id = topic_id
         if self._tails is not None:
-            # Whatever was copied before a crash stored the first offset begins the target's log.
+            # Every copy before a crash stored its start position first, so the target's log starts
+            # with it.
             partition.target_end = 0
             partition.tail_start = (position, 0)
         self._on_located(partition)
 
     def let_copy(self, sources: Iterable[TopicPartition]) -> None:
-        """Start fetching these partitions: their start positions are stored, or cannot be
+        """Start fetching these partitions. Their start positions are stored, or cannot be stored
         for now."""
         for source in sources:
             partition = self._partitions.get(source)
@@ -261,7 +264,8 @@ class CopyEngine:
             self._placement.refresh_interest(partition)
 
     def was_begun_before(self, source: TopicPartition, position: int, begun: int) -> None:
-        """A partition that started at `begun` turned out to have an earlier start position."""
+        """Handle an earlier start position that was found for a partition that started at
+        `begun`."""
         partition = self._partitions.get(source)
         if partition is not None and not partition.leaving:
             self._starts.was_begun_before(partition, position, begun)
@@ -278,8 +282,8 @@ class CopyEngine:
         self._placement.place(partition)
 
     def watch(self, others: Iterable[tuple[str, str]] = ()) -> None:
-        """Ask both clusters about the partitions' topics. Call after `add`s and `remove`s.
-        `others`: (source topic, target topic) that may be needed again soon."""
+        """Request metadata of the partitions' topics from both clusters. Call after `add` and
+        `remove`. `others`: (source topic, target topic) pairs that may be needed again soon."""
         sources = {p.source[0] for p in self._partitions.values()}
         targets = {p.target[0] for p in self._partitions.values()}
         for source, target in others:
@@ -290,8 +294,8 @@ class CopyEngine:
         self._on_metadata()
 
     def keep(self, source: TopicPartition) -> bool:
-        """Go on with a partition that is here, also with one that `remove` was called for and that
-        has not left. False: it is not here."""
+        """Continue with a partition of this engine, even if `remove` was called and it has not left
+        yet. Returns False if the engine does not have it."""
         partition = self._partitions.get(source)
         if partition is None:
             return False
@@ -320,8 +324,9 @@ class CopyEngine:
             self._on_left(partition)
 
     def step(self, timeout: float) -> None:
-        """Run one turn of the loop; waits at most `timeout` seconds."""
-        # Also for requests made since the last turn: nothing else would end the wait for them.
+        """Run one iteration of the loop. Waits at most `timeout` seconds."""
+        # Also flush requests made since the last iteration, because nothing else would end the
+        # wait.
         self._placement.pump_sources()
         self._loop.turn(timeout)
         self._placement.pump_sources()
@@ -349,8 +354,8 @@ class CopyEngine:
         self._throttle.limit(limits, part, self._partitions.values(), counts)
 
     def note_limits(self) -> None:
-        """Update on each partition how long limits have held it; otherwise this happens once a
-        second."""
+        """Update on each partition for how long limits have held it back. Otherwise this happens
+        once a second."""
         self._throttle.look(self._partitions.values())
 
     def hold_fetches(self, *, on: bool) -> None:
@@ -362,9 +367,9 @@ class CopyEngine:
                 node.pump()
 
     def drain(self, deadline: Deadline) -> bool:
-        """Stop fetching and wait for the outcome of all sent batches; False if the deadline came
-        first. Unsent batches are dropped, and fetched again later. Partitions whose batches the
-        target surely refused are not waited for."""
+        """Stop fetching and wait for the outcome of all sent batches. Returns False after the
+        deadline. Unsent batches are dropped and fetched again later. Does not wait for partitions
+        whose batches the target surely rejected."""
         self.set_fetching(False)
         for partition in self._partitions.values():
             if partition.position != UNKNOWN:
@@ -383,7 +388,7 @@ class CopyEngine:
         return stored.done()
 
     def request_commit(self) -> Future[None]:
-        """Under exactly-once: commit soon everything that is acknowledged now."""
+        """Under exactly-once: commit soon all batches that are acknowledged now."""
         assert self._transactions is not None, "the engine does not write in transactions"
         return self._transactions.request()
 
@@ -394,7 +399,7 @@ class CopyEngine:
         self._transactions.renew()
 
     def health(self) -> list[PartitionHealth]:
-        """The health of each partition. From any thread."""
+        """Return the health of each partition. May be called from any thread."""
         now_ms = self._clock.now_ms()
         found = [partition.health(now_ms) for partition in tuple(self._partitions.values())]
         trouble = None if self._transactions is None else self._transactions.trouble
@@ -420,7 +425,7 @@ class CopyEngine:
     # Leaders.
 
     def _on_metadata(self) -> None:
-        """Called on the links' threads."""
+        """Handle new metadata. Called on the links' threads."""
         if not self._metadata_posted:
             self._metadata_posted = True
             self._loop.post(self._apply_metadata)
@@ -482,17 +487,19 @@ class CopyEngine:
         return self._placement.waits_for_silent(partition)
 
     def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection on which the partition's responses are missing."""
+        """Close the connection on which the partition's responses are overdue."""
         self._placement.cut_off(partition)
 
-    # Partitions that leave, and that start.
+    # Partitions that leave or start.
 
     def _on_left(self, partition: PartitionCopy) -> None:
         if self._partitions.get(partition.source) is partition:
             self._placement.leave(partition)
             if self._transactions is not None and partition.outcome_unknown:
                 # The target may have a batch whose source offset would not be stored with it.
-                self._transactions.spoil(partition, "it was unassigned before all was answered")
+                self._transactions.spoil(
+                    partition, "the partition was unassigned before all its batches were answered"
+                )
             self._deliveries.retire(partition)
             partition.drop_all()
             del self._partitions[partition.source]
@@ -512,7 +519,7 @@ class CopyEngine:
         self._placement.refresh_interest(partition)
 
     def _on_compared(self, partition: PartitionCopy) -> None:
-        """The comparison of the target's log end with the source after a crash is done."""
+        """Continue after the target's log end was compared with the source after a crash."""
         if self._transactions is not None:
             self._transactions.relocated(partition)
         self._placement.refresh_interest(partition)
@@ -546,7 +553,7 @@ class CopyEngine:
         self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
     def _look_at_target(self) -> None:
-        """Request the ids of the target's topics. Without this, a topic that is deleted and created
-        again while nothing is copied is only noticed after metadata.max.age.ms."""
+        """Request the IDs of the target's topics. Otherwise a topic that is deleted and re-created
+        while nothing is copied is only noticed after metadata.max.age.ms."""
         if len(self._partitions) <= _MOST_LOOKED_AT:
             self._target.request_refresh({p.target[0] for p in self._partitions.values()})

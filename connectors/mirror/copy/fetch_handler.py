@@ -45,13 +45,13 @@ _LOG = logging.getLogger(__name__)
 _SOURCE_RETRY_FIRST_S = 0.1
 _SOURCE_RETRY_MOST_S = 10.0
 _UNREADABLE_TRIES = 5
-"""Number of fetches of a corrupt batch before it counts as unreadable: the network may have damaged
-it."""
+"""Number of fetches of a corrupt batch before it counts as unreadable, because the network may have
+damaged it."""
 _QUIET_FAILURES = 3
-"""Retriable errors up to this number are not shown as the partition's error."""
+"""Up to this number of retriable errors are not shown as the partition's error."""
 
 _Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
-"""A partition with new records, their headers, and the position they were fetched from."""
+"""A partition with new records, their headers, and the position that they were fetched from."""
 
 
 class ArrivalHooks(Protocol):
@@ -104,7 +104,7 @@ class FetchResponseHandler:
         self._quarantine = quarantine
         self._on_quarantined = on_quarantined or (lambda *_: None)
         self.ignoring = False
-        """While True, records that arrive are left for a later fetch."""
+        """While True, arriving records are dropped and fetched again later."""
 
     def on_fetched(self, node: SourceNode, response: FetchResponse, buffer: FetchBuffer) -> None:
         fresh: list[_Fresh] = []
@@ -171,8 +171,9 @@ class FetchResponseHandler:
         if not headers:
             self._source_failed(
                 partition,
-                f"the source returned offsets that do not follow position {partition.position}, or "
-                f"that are beyond the high watermark {partition.high_watermark}",
+                "the source returned offsets that do not follow the fetch position "
+                f"{partition.position}, or that are beyond the high watermark "
+                f"{partition.high_watermark}",
                 visible=False,
             )
             return
@@ -237,7 +238,7 @@ class FetchResponseHandler:
         headers: list[BatchHeader],
         unreadable: Unreadable,
     ) -> None:
-        """Write a batch that stays unreadable to the quarantine, once all before it is copied."""
+        """Quarantine a batch that stays unreadable, once all batches before it are copied."""
         header = unreadable.header
         if (
             self._quarantine is None
@@ -278,7 +279,7 @@ class FetchResponseHandler:
             partition.preferred_replica = UNKNOWN
             self._source_failed(
                 partition,
-                f"broker {partition.source_node} refuses reads and prefers replica {replica}",
+                f"broker {partition.source_node} rejects reads and prefers replica {replica}",
                 visible=False,
             )
             self._hooks.place(partition)
@@ -309,12 +310,12 @@ class FetchResponseHandler:
 
     def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
         if partition.preferred_replica != UNKNOWN:
-            # Only the leader's answer counts: the replica may lag, or may not be a replica any
-            # more.
+            # Only the leader's response counts, because the replica may lag or may no longer be a
+            # replica.
             partition.preferred_replica = UNKNOWN
             self._hooks.place(partition)
             self._source_failed(
-                partition, f"the preferred replica answered {code_facts(code).name}", visible=False
+                partition, f"the preferred replica returned {code_facts(code).name}", visible=False
             )
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -354,9 +355,12 @@ class FetchResponseHandler:
 
 
 def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[BatchHeader]:
-    """The batches up to the end that the source reported. Offsets have no checksum: a batch with an
-    offset far ahead would make the copier skip everything before it. Records that were appended
-    meanwhile come with the next response. None if all batches are before the requested offset."""
+    """Return the batches up to the end offset that the source reported; None if all are before the
+    requested offset.
+
+    Offsets have no checksum: a batch with an offset far ahead would make the copier skip everything
+    before it. Records that were appended meanwhile come with the next response.
+    """
     if headers[-1].next_offset <= partition.position:
         return []
     end = partition.high_watermark

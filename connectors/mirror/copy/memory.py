@@ -1,7 +1,7 @@
-"""The bound on fetched bytes that are not acknowledged yet.
+"""The limit on fetched but not yet acknowledged bytes.
 
-A fetch response is stored in one buffer; its batches are slices of it. The buffer counts against
-the budget until the last of its batches is released. Owned by the copy engine's thread.
+A fetch response is stored in one buffer, and its batches are slices of it. The buffer counts
+against the budget until the last of its batches is released. Owned by the copy engine's thread.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from connect.clients.wire.channel import BufferPool
 __all__ = ["FetchBuffer", "MemoryBudget"]
 
 RESPONSE_SHARE = 8
-"""A fetch asks for at most this fraction of the task's memory, unless the round trip is long."""
+"""A fetch requests at most this fraction of the task's memory, unless the round trip is long."""
 
 LINK_BYTES_PER_S = 250_000_000
-"""Each broker has one fetch in flight. A fetch may return in a round trip twice what a 1 Gbit/s
-link carries, so that waiting takes no more time than the data."""
+"""Each broker has one fetch in flight. A fetch may return twice what a 1 Gbit/s link carries in a
+round trip, so that waiting takes no more time than the transfer."""
 
 
 class MemoryBudget:
@@ -37,21 +37,21 @@ class MemoryBudget:
         return max(0, self.limit - self.used)
 
     def reach(self, round_trip_s: float) -> None:
-        """Raise the limit for a reader with this round trip: two fetches must fit beside
-        the next."""
+        """Raise the limit for a reader with this round trip: memory for two more fetches must be
+        available."""
         wanted = 3 * max(1, self.readers) * round(round_trip_s * LINK_BYTES_PER_S)
         self.limit = max(self.limit, min(self._most, wanted))
 
     def response_bytes(self, round_trip_s: float) -> int:
-        """The size of one fetch. All readers' fetches together reserve it while they wait at their
-        brokers, so it leaves half of the memory to batches on their way."""
+        """Return the size of one fetch. All readers' fetches together reserve it while they wait at
+        their brokers, so half of the memory is left to batches in flight."""
         usual = self.limit // max(RESPONSE_SHARE, 2 * self.readers)
         most = self.limit // max(2, 2 * self.readers)
         return max(1, usual, min(most, round(round_trip_s * LINK_BYTES_PER_S)))
 
     def admit(self, reader: object, size: int) -> bool:
-        """Whether this reader may fetch `size` bytes now. A refused reader keeps its position in a
-        queue, so that every reader gets memory in turn."""
+        """Whether this reader may fetch `size` bytes now. A rejected reader is queued, so that
+        every reader gets memory in turn."""
         if self.free >= size and next(iter(self._waiting), reader) is reader:
             self._waiting.pop(reader, None)
             return True
@@ -59,7 +59,7 @@ class MemoryBudget:
         return False
 
     def withdraw(self, reader: object) -> None:
-        """This reader does not wait for memory any more."""
+        """Remove this reader from the queue for memory."""
         self._waiting.pop(reader, None)
 
 
@@ -69,7 +69,7 @@ class FetchBuffer:
     __slots__ = ("_budget", "_buffer", "_holders", "_reusable", "_size")
 
     def __init__(self, budget: MemoryBudget, buffer: bytearray, *, held: bool = False) -> None:
-        """Args: held: count the creator as a holder, who must `release` too."""
+        """Args: held: count the creator as a holder, which must also `release`."""
         self._budget = budget
         self._buffer: bytearray | None = buffer
         self._size = len(buffer)
@@ -95,6 +95,6 @@ class FetchBuffer:
             self._buffer = None
 
     def abandon(self) -> None:
-        """Release memory that a socket may still be sending: it is never used again."""
+        """Drop memory that a socket may still be sending, so that it is never reused."""
         self._reusable = False
         self.release()

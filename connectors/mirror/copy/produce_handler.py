@@ -1,9 +1,10 @@
 """Handles Produce results: batches are acknowledged in order, or recovered.
 
-`ProduceResponseHandler` gets every result from the target nodes and executes the decisions of the
-partitions' state machine (`target_partition.py`): pauses, splits, quarantine, producer ids, log
-lines. It handles all results of a response before anything is sent. Runs on the copy engine's
-thread."""
+`ProduceResponseHandler` receives every result from the target nodes and executes the decisions of
+the partitions' state machine (`target_partition.py`): backoffs, splits, quarantine, producer IDs,
+log lines. It handles all results of a response before anything is sent. Runs on the copy engine's
+thread.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ _REPEAT_WARNING_EVERY = 20
 
 class ProduceResponseHandler:
     """Applies Produce results to partitions. `on_moved(partition)`: it may be sent or fetched
-    again; `on_left(partition)`: a leaving partition has nothing in flight any more;
+    again. `on_left(partition)`: a leaving partition has nothing in flight any more.
     `on_early(partition, offset)`: the target appended the oldest batch in flight at this offset,
     before the known log end. The batch is acknowledged when `advance` is called after
     `landed_early` was cleared."""
@@ -104,7 +105,7 @@ class ProduceResponseHandler:
             try:
                 self._take(partition, batch, answer)
                 self._follow_up(partition)
-            except InvariantBroken as error:  # inline: this is the hot path
+            except InvariantBroken as error:  # Inlined, because this is the hot path.
                 self._stop_broken(partition, error)
             some_idle |= not partition.queue and not partition.in_flight
         if self.transactions is not None:
@@ -115,7 +116,7 @@ class ProduceResponseHandler:
     ) -> None:
         """Apply one result to its partition."""
         if not isinstance(result, ConnectError) and result.error == 0 and result.base_offset < 0:
-            result = CorruptData(f"the target took a batch, and put it at {result.base_offset}")
+            result = CorruptData(f"the target appended a batch at offset {result.base_offset}")
         if isinstance(result, ConnectError):
             partition.failed(batch, Failure.RETRY, str(result), maybe=True)
         elif result.error in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -148,7 +149,7 @@ class ProduceResponseHandler:
             self._on_moved(partition)
 
     def _guarded(self, partition: TargetPartition, action: Callable[[], None]) -> None:
-        """Run this for a partition; a broken invariant stops only that partition."""
+        """Run an action for a partition. A broken invariant stops only that partition."""
         try:
             action()
         except InvariantBroken as error:
@@ -188,7 +189,7 @@ class ProduceResponseHandler:
             if batch.max_timestamp > partition.acked_timestamp:
                 partition.acked_timestamp = batch.max_timestamp
             if not partition.halted and not 0 <= base < partition.target_end:
-                # This log end later shows an early append that nobody could examine yet.
+                # This log end later shows an early append that nothing could examine yet.
                 partition.target_end = UNKNOWN if base < 0 else base + batch.records
             settled = Settled(
                 partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow
@@ -210,10 +211,10 @@ class ProduceResponseHandler:
         if partition.state is CopyState.ACTIVE:
             partition.failures = 0
             partition.target_error = None
-            partition.unreachable = None  # its leader has just answered
+            partition.unreachable = None  # Its leader has just responded.
 
     def settle(self, settled: Settled) -> None:
-        """Record a batch that is on the target for good."""
+        """Record that a batch is on the target permanently."""
         metrics = settled.partition.metrics
         metrics.acked(settled.records, settled.max_timestamp, self._loop.now_ms())
         if settled.shallow:
@@ -233,14 +234,14 @@ class ProduceResponseHandler:
             self._on_early(partition, early)
 
     def _resolve(self, partition: TargetPartition) -> None:
-        """Act on the oldest failure, now that everything sent was answered."""
+        """Handle the oldest failure, now that all sent batches are answered."""
         found = partition.requeue()
         if found is None:
             self._on_moved(partition)
             return
         failure, reason = found
         if isinstance(partition, PartitionCopy) and partition.leaving:
-            return  # nothing of it is sent any more: `on_left` drops the rest
+            return  # None of its batches is sent any more; `on_left` drops the rest.
         if failure is Failure.ABORT and self.transactions is None:
             failure = Failure.NEW_PRODUCER
         if failure is not Failure.SPLIT:
@@ -268,7 +269,8 @@ class ProduceResponseHandler:
             self._delay(partition)
 
     def _split(self, partition: TargetPartition) -> Failure:
-        """Split the oldest batch. If it cannot be split, it waits for the target's limit."""
+        """Split the oldest batch. If it cannot be split, wait until the target's limit is
+        raised."""
         try:
             partition.split_head(self._budget)
         except CorruptData as error:
@@ -278,8 +280,8 @@ class ProduceResponseHandler:
         return Failure.SPLIT
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:
-        """Handle a partition that the transaction refused; it has nothing in flight."""
-        reason = f"the target does not take it into a transaction: {code_facts(code).name}"
+        """Handle a partition that the transaction rejected. It has nothing in flight."""
+        reason = f"the transaction coordinator rejected the partition: {code_facts(code).name}"
         partition.failures += 1
         partition.target_error = reason
         if code_facts(code).retriable or not partition.queue:
@@ -317,7 +319,7 @@ class ProduceResponseHandler:
         if self._closed or partition.state is not CopyState.BLOCKED:
             return
         if not partition.queue or partition.queue[0] is not head:
-            # Its memory was needed: the batch is fetched, and quarantined, again.
+            # Its memory was needed, so the batch is fetched and quarantined again.
             self._waited(partition)
             return
         error = done.exception(timeout=0)
@@ -332,8 +334,7 @@ class ProduceResponseHandler:
         self._waited(partition)
 
     def relieve(self, partition: TargetPartition) -> None:
-        """Free the memory of a partition whose leader is silent or not known, as far as
-        possible."""
+        """Free as much memory as possible of a partition whose leader is silent or not known."""
         if partition.queue or partition.in_flight:
             partition.evacuate(self._budget)
 
@@ -343,7 +344,7 @@ class ProduceResponseHandler:
         _LOG.log(level, "%s: %s (%s)", partition.name, reason, failure.value)
 
     def _delay(self, partition: TargetPartition) -> None:
-        """Send the same batches again after a pause, maybe to another leader."""
+        """Send the same batches again after a backoff, maybe to another leader."""
         partition.delay()
         self._link.request_refresh((partition.target[0],))
         self._wait(partition, self._settings.retry_backoff_s(partition.failures - 1))
@@ -399,7 +400,7 @@ class ProduceResponseHandler:
             )
 
     def _hand_out(self) -> None:
-        """Assign a producer id. It serves one target partition once: if the sequence restarted at
+        """Assign a producer ID. It serves one target partition once: if the sequence restarted at
         0, the target would treat new batches as duplicates of its own."""
         if self._producer is None:
             self._ask_producer()

@@ -1,8 +1,8 @@
 """Types for records that are quarantined so that the rest of the partition can be copied. Pure.
 
-The copier decides what is quarantined (`produce_handler.py`: records the target refuses;
-`fetch_handler.py`: batches that cannot be read); its owner's `Quarantine` stores them
-(`quarantine_topic.py`).
+The copier decides which records are quarantined: records that the target rejects
+(`produce_handler.py`), and batches that cannot be read (`fetch_handler.py`). Its owner's
+`Quarantine` stores them (`quarantine_topic.py`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ OnQuarantined = Callable[[PartitionCopy, "QuarantinedRecords"], None]
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRecords:
-    """The source offsets `first` to `last`, and the reason. It holds a record as it is or, with
-    `whole_batch`, the bytes of a batch as they came. `timestamp` in ms since 1970, below 0: none.
-    """
+    """Quarantined source offsets `first` to `last`, and the reason. Holds a record as it is or,
+    with `whole_batch`, the bytes of a batch as they were fetched. `timestamp`: ms since 1970; below
+    0: none."""
 
     source: TopicPartition
     first: int
@@ -53,12 +53,12 @@ class Quarantine(Protocol):
     """Stores quarantined records. Called on the copier's thread."""
 
     def put(self, aside: QuarantinedRecords) -> Future[None]:
-        """Write the records to the quarantine without blocking. The future completes on any thread,
+        """Write the records to the quarantine without blocking. The future completes on any thread
         once the write is acknowledged."""
 
 
 def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> QuarantinedRecords:
-    """The only record of a batch that the target refused. Raises CorruptData."""
+    """Return the only record of a batch that the target rejected. Raises CorruptData."""
     (record,) = iter_records(batch.data)
     offset = batch.runs[0][0]
     return QuarantinedRecords(
@@ -76,7 +76,7 @@ def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> Qu
 def unreadable_batch(
     partition: PartitionCopy, data: bytes, first: int, last: int, reason: str
 ) -> QuarantinedRecords:
-    """A batch whose records cannot be read."""
+    """Return a batch whose records cannot be read."""
     return QuarantinedRecords(
         partition.source, first, last, -1, reason, None, data, whole_batch=True
     )
@@ -85,8 +85,9 @@ def unreadable_batch(
 def offset_after(
     records: memoryview, unreadable: Unreadable, headers: Sequence[BatchHeader], end: int
 ) -> int | None:
-    """The first offset after an unreadable batch; None if it is not known, as the header may be as
-    corrupt as the rest. `headers`: all of the record set `records`; `end`: of the partition."""
+    """Return the first offset after an unreadable batch; None if it is not known, because the
+    header may be corrupt too. `headers`: all of the record set `records`. `end`: of the
+    partition."""
     header = unreadable.header
     following = next((other for other in headers if other.start > header.start), None)
     if following is not None:
@@ -97,7 +98,7 @@ def offset_after(
 
 
 def _first_offset(records: memoryview, header: BatchHeader) -> int | None:
-    """The offset at which a batch begins; None for a corrupt message of magic 0 or 1."""
+    """Return the offset at which a batch starts; None for a corrupt message of magic 0 or 1."""
     if header.magic == 2:
         return header.base_offset
     if not crc_matches(records, header):

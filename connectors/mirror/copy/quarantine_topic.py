@@ -1,7 +1,7 @@
-"""Keeps records that cannot be copied in a topic on the target, with where they come from.
+"""Writes records that cannot be copied to a topic on the target, with their origin.
 
-Each is a record of the topic with its own key, value, headers and timestamp, and these headers
-behind them, all text in UTF-8:
+A quarantined record keeps its key, value, headers and timestamp. These headers are appended, all
+UTF-8 text:
 
     __mirror.quarantine.cluster    alias of the source cluster
     __mirror.quarantine.topic      topic, partition and (first) offset on the source
@@ -12,8 +12,8 @@ behind them, all text in UTF-8:
     __mirror.quarantine.kind       record; or batch: the value is the bytes of a whole record batch
     __mirror.quarantine.reason     why
 
-At least once: a crash can put a record there twice. The topic is made where it is missing. One
-thread does all of it, from the first record on; there is none before.
+Delivery is at least once: after a crash a record may be in the topic twice. The topic is created if
+it is missing. One thread does everything; it starts with the first record.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class QuarantineTopic:
         producer_properties: Mapping[str, str],
         admin_properties: Mapping[str, str],
     ) -> None:
-        """`cluster`: the source's alias. The properties are Java properties of the target
+        """`cluster`: the source's alias. The properties are Java properties for the target
         cluster."""
         self._topic = topic
         self._cluster = cluster
@@ -78,7 +78,7 @@ class QuarantineTopic:
         return written
 
     def close(self) -> None:
-        """Stop, even if the target is unavailable; pending writes fail."""
+        """Stop, even if the target is unavailable. Pending writes fail."""
         self._closed = True
         self._items.put(None)
         if self._thread is not None:

@@ -1,10 +1,10 @@
 """Copies bounded ranges of partitions as finite jobs, and returns where each range was written.
 
-Used by callers that choose the ranges and store the progress: Spark tasks and backfills. The
-records pass through this process as they do in a worker's task; only the copied ranges are
-returned. `copy_ranges` is one such job; a `RangeCopier` runs several jobs over the same
-connections. Under exactly-once each job has transactions of its own, which include the source
-offsets, and only committed ranges are returned.
+Used by callers that choose the ranges and store the progress: Spark tasks and backfills. Records
+pass through this process as in a worker's task, and only the copied ranges are returned.
+`copy_ranges` is one such job. A `RangeCopier` runs several jobs over the same connections. Under
+exactly-once each job has its own transactions, which include the source offsets, and only committed
+ranges are returned.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ __all__ = [
 
 _TURN_S = 0.2
 DRAIN_S = 10.0
-"""At the end of a job, the longest wait for responses to sent batches."""
+"""At the end of a job, the maximum wait for responses to sent batches."""
 
 _FLUSH_S = 1.0
-"""When a job's time is over, the longest wait for the acknowledgement of fetched batches."""
+"""When a job's time is over, the maximum wait for the acknowledgement of fetched batches."""
 
 _TOPICS_KEPT_S = 60.0
-"""How long a `RangeCopier` keeps the metadata of topics that it copied. A longer time would ask for
-deleted topics."""
+"""How long a `RangeCopier` keeps the metadata of topics that it copied. A longer time would request
+metadata of deleted topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
     """Source offsets `start` (first) to `end` (exclusive) of a partition, to be copied to the
-    partition `target`. `end` is not beyond the offsets that readers may read."""
+    partition `target`. `end` is not beyond the offsets that consumers can read."""
 
     source: TopicPartition
     target: TopicPartition
@@ -74,11 +74,11 @@ class CopiedRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeProgress:
-    """Progress of one range: everything before source offset `position` is on the target or needs
-    no copying. `bytes` of batches were fetched; `lost` source offsets were deleted before they
-    could be copied; `shallow_records` of the `records` acknowledged ones were forwarded as bytes,
-    in `shallow_batches`. A limit delayed its records for `throttled_ms`; `limited_by` is the last
-    such limit. Offsets of the source and the newest timestamp: -1 if not known."""
+    """Progress of one range: all records before source offset `position` are on the target or need
+    no copying. `bytes`: of fetched batches. `lost`: source offsets that were deleted before they
+    were copied. `records`: acknowledged ones; `shallow_records` of them were forwarded as bytes, in
+    `shallow_batches`. `throttled_ms`: how long a rate limit delayed its records; `limited_by`: the
+    last such limit. Offsets of the source and the newest timestamp are -1 if not known."""
 
     range: SourceRange
     position: int
@@ -101,11 +101,11 @@ class RangeProgress:
 
 
 class CopyStopped(RetriableError):
-    """A copy was stopped before all its ranges were done; the ranges reported so far are copied."""
+    """A copy was stopped before all its ranges were done. The ranges reported so far are copied."""
 
 
 class _Ledger:
-    """Collects copied ranges; a range grows while the next records follow on both sides."""
+    """Collects copied ranges. A range grows while the next records follow on both sides."""
 
     def __init__(self) -> None:
         self._lines: list[CopiedRange] = []
@@ -132,7 +132,7 @@ class _Ledger:
         self._open[line.source] = line
 
     def take(self) -> list[CopiedRange]:
-        """The ranges since the last call."""
+        """Return the ranges since the last call."""
         lines = [*self._lines, *self._open.values()]
         self._lines, self._open = [], {}
         return lines
@@ -142,8 +142,8 @@ OnProgress = Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None]
 
 
 class RangeCopier:
-    """Runs copy jobs one after the other; connections, metadata and producer ids are kept in
-    between. Between jobs only the threads of the cluster links run. Belongs to one thread."""
+    """Runs copy jobs one after the other. Connections, metadata and producer IDs are kept in
+    between, when only the threads of the cluster links run. Belongs to one thread."""
 
     def __init__(
         self,
@@ -187,10 +187,12 @@ class RangeCopier:
         rate: float | None = None,
         limits: FlowLimits = NO_LIMITS,
     ) -> None:
-        """Copy ranges as `copy_ranges` does. After `most_s` seconds it ends where it is, without an
-        error. `rate`: bytes a second for all ranges together; one fetch may exceed it at once, and
-        a pause follows; `limits`: like those of a flow's task. Under exactly-once the error may
-        mean that the outcome of the last commit is not known: then read the stored offsets."""
+        """Copy ranges like `copy_ranges`. After `most_s` seconds it ends early without an error.
+
+        `rate`: bytes per second for all ranges together; one fetch may exceed it, and a pause
+        follows. `limits`: like those of a flow's task. Under exactly-once, an error may mean that
+        the outcome of the last commit is not known: then read the stored offsets.
+        """
         by_source = {wanted.source: wanted for wanted in ranges}
         if len(by_source) != len(ranges):
             raise ValueError("a partition is in more than one range")
@@ -216,7 +218,7 @@ class RangeCopier:
             self._leave(by_source)
         except BaseException:
             self.usable = False
-            if not self._once:  # with `_once`, what is open is dropped
+            if not self._once:  # With `_once`, open transactions are dropped.
                 engine.drain(Deadline(DRAIN_S, self._clock))
             job.report()
             raise
@@ -235,10 +237,10 @@ class RangeCopier:
             for p in self._engine.partitions
             if p.error or p.outcome_unknown
         ]
-        return "; ".join(sorted(reasons)) or "its coordinator did not answer"
+        return "; ".join(sorted(reasons)) or "the transaction coordinator did not respond"
 
     def _used(self, ranges: Iterable[SourceRange]) -> Iterable[tuple[str, str]]:
-        """The topics of these ranges and of recent ones."""
+        """Return the topics of these ranges and of recent ones."""
         now = self._clock.monotonic()
         self._topics.update({(each.source[0], each.target[0]): now for each in ranges})
         self._topics = {
@@ -265,7 +267,8 @@ def copy_ranges(
     stop: threading.Event,
     stall_s: float,
 ) -> None:
-    """Copy all ranges, at most one of each partition; returns when they are done.
+    """Copy all ranges, at most one per partition. Returns when they are done. Blocks; everything
+    happens on this thread.
 
     `on_progress` gets every range's progress and the new copied ranges: about every second, and
     once more at the end, also after an error. Raises `CopyStopped` after `stop` was set, and
@@ -320,7 +323,7 @@ class _Job:
         most_s: float,
         pace: RateLimiter | None,
     ) -> bool:
-        """Returns False if the time was over before all was done."""
+        """Run the job. Returns False if the time was over before all ranges were done."""
         began = moved_at = reported_at = self._clock.monotonic()
         reached = -1
         while not all(self._ended(partition) for partition in self._partitions.values()):
@@ -328,7 +331,7 @@ class _Job:
             self._engine.step(min(_TURN_S, pause) if pause else _TURN_S)
             now = self._clock.monotonic()
             if pause:
-                moved_at = now  # it waits on purpose
+                moved_at = now  # A rate limit causes this wait.
             position = sum(partition.acked_position for partition in self._partitions.values())
             if position != reached:
                 reached, moved_at = position, now
@@ -349,14 +352,14 @@ class _Job:
         return partition.done or (partition.behind_stored and not self._once)
 
     def _hold(self, pace: RateLimiter) -> float:
-        """Apply the rate: returns seconds to wait before the next fetch."""
+        """Apply the rate. Returns the seconds to wait before the next fetch."""
         pause = pace.pause_s(sum(p.metrics.byte_count for p in self._partitions.values()))
         self._engine.hold_fetches(on=pause > 0)
         return pause
 
     def _flush(self, most_s: float) -> None:
-        """Stop fetching and wait until fetched batches are acknowledged: a drain would drop unsent
-        ones."""
+        """Stop fetching and wait until fetched batches are acknowledged. (A drain would drop unsent
+        ones.)"""
         self._engine.set_fetching(False)
         deadline = Deadline(most_s, self._clock)
         while not deadline.expired() and any(
@@ -399,7 +402,7 @@ def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> R
 
 def _stalled(partitions: dict[TopicPartition, PartitionCopy], stall_s: float) -> str:
     reasons = "; ".join(
-        f"{key[0]}-{key[1]} at {partition.acked_position}: {partition.error or 'no answer'}"
+        f"{key[0]}-{key[1]} at {partition.acked_position}: {partition.error or 'no response'}"
         for key, partition in sorted(partitions.items())
         if not partition.done
     )

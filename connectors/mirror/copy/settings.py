@@ -17,7 +17,7 @@ _CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 def engine_settings(
     config: SourceConfig, consumer: Mapping[str, str], producer: Mapping[str, str]
 ) -> EngineSettings:
-    """The copier's settings from a flow's config and its clients' Java properties."""
+    """Return the copier's settings from a flow's config and its clients' Java properties."""
     fetch = fetch_settings(consumer)
     produce = produce_settings(producer)
     compression = produce.compression

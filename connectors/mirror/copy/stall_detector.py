@@ -1,9 +1,9 @@
-"""Detects partitions that do not move, and since when, also if there is no error.
+"""Detects partitions without progress, and since when, even if there is no error.
 
-A partition is healthy when it moves or is caught up according to a recent response. A silent
-broker, an unserved queue and a bug of ours look the same here, and are all reported. The figures of
-a partition that is not fetched would become stale: so its source is asked for both ends of its log
-now and then, and its lag and time to loss stay correct.
+A partition is healthy when it makes progress or is caught up according to a recent response. A
+silent broker, an unserved queue and a bug of the copier look the same here, and all are reported.
+For partitions that are not fetched, both ends of the source's log are requested now and then, so
+that their lag and time to loss stay correct.
 
 Runs on the copy engine's thread, once a second.
 """
@@ -27,15 +27,16 @@ from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 __all__ = ["StallDetector"]
 
 _SILENT_S = 5.0
-"""Beyond the time that a fetch may wait at the broker."""
+"""Time without a response before it is reported, in addition to the time that a fetch may wait at
+the broker."""
 _IDLE_S = 10.0
-"""Records may wait this long without an acknowledgement."""
+"""Records may wait this long for an acknowledgement."""
 _QUOTA_S = 60.0
-"""A broker's throttle explains for this long that nothing moves. Brokers throttle up to the length
-of their quota windows, 11 s unless set otherwise."""
+"""A broker's throttle explains missing progress for this long. Brokers throttle up to the length of
+their quota windows, 11 s by default."""
 _HANGING_S = 960.0
-"""A transaction that is open for this long is hanging: brokers abort them after
-transaction.max.timeout.ms, 15 minutes unless set otherwise. Shorter ones are normal."""
+"""A transaction that is open for this long is hanging: brokers abort transactions after
+transaction.max.timeout.ms, 15 minutes by default. Shorter ones are normal."""
 _PROBE_EVERY_S = 10.0
 _ASK_TIMEOUT_S = 5.0
 
@@ -92,7 +93,9 @@ class StallDetector:
         node = nodes.get(partition.source_node)
         waits = None if node is None else node.waits_since
         if waits is not None and now - waits > self._silent_s and not partition.in_flight:
-            return f"source broker {partition.source_node} has not answered {self._ago(now, waits)}"
+            return (
+                f"source broker {partition.source_node} has not responded {self._ago(now, waits)}"
+            )
         if now - partition.held_since > _SILENT_S:
             if partition.behind_stored:
                 return (
@@ -120,7 +123,8 @@ class StallDetector:
         return f"{said}; {slow.role} {slow.node_id} throttles this flow by a quota"
 
     def _ago(self, now: float, since: float) -> str:
-        """As a moment: a text that stays the same is logged once."""
+        """Format a moment as `since ...`. The text stays the same over time, so it is logged only
+        once."""
         seconds = self._loop.now_ms() / 1000 - (now - since)
         return f"since {datetime.fromtimestamp(round(seconds), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
@@ -149,7 +153,7 @@ class StallDetector:
         try:
             found = future.result(timeout=0)
         except (CancelledError, ConnectError):
-            return  # the partitions' errors say already why they do not move
+            return  # The partitions' errors explain already why they make no progress.
         now_ms = self._loop.now_ms()
         for key, partition in asked.items():
             offset = found.get(key)

@@ -1,9 +1,9 @@
 """Keeps a task within its share of the flow's limits (`mirror.rate.*`).
 
-A fetch is counted once for each partition in it, never for each record. While the flow is over its
-limit nothing is fetched; while a topic is, its partitions are left out of fetches, and others
-continue. Fetch sizes are cut to what may come in a fraction of a second: so a low rate is an even
-flow, and a burst is short. A batch comes whole, however low the rate.
+A fetch is counted once per partition in it, never per record. While the flow is over its limit,
+nothing is fetched. While a topic is over its limit, its partitions are left out of fetches and
+others continue. Fetch sizes are limited to the bytes of a fraction of a second, so that a low rate
+is even and bursts are short. A batch is never split, however low the rate.
 
 Belongs to the copy engine's thread.
 """
@@ -25,17 +25,17 @@ __all__ = ["FLOW_LIMIT", "TOPIC_LIMIT", "Throttle"]
 FLOW_LIMIT, TOPIC_LIMIT = "mirror.rate.bytes or mirror.rate.records", "mirror.rate.topics"
 
 _FETCH_S = 0.25
-"""One fetch asks for the bytes that may come in this time."""
+"""One fetch requests the bytes of this time at the limit."""
 _LEAST_FETCH_BYTES = 16 * 1024
 """A smaller fetch costs more than it smooths the flow."""
 _WAITING_AT_FIRST = 4
-"""Assumed number of partitions with records waiting, until it is counted."""
+"""Assumed number of partitions with lag, until it is counted."""
 _UNSEEN_RECORD_BYTES = 128
 """Assumed size of a record until some were fetched."""
 
 
 class _Meter:
-    """One limit: its rates, and the time for which it held records back."""
+    """One limit: its rates, and the time for which it delayed records."""
 
     def __init__(self, limit: RateLimit, clock: Clock) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class _Meter:
         self._held_at = 0.0
         self._looked_at_s = 0.0
         self.recent_s = 0.0
-        """How long it held something back in the last second."""
+        """How long the limit delayed records in the last second."""
 
     @property
     def counts_records(self) -> bool:
@@ -72,11 +72,11 @@ class _Meter:
             self._seen_records += records
 
     def left_s(self) -> float:
-        """Seconds until more may be fetched."""
+        """Return the seconds until more may be fetched."""
         return max(pace.left_s() for pace in (self._bytes, self._records) if pace is not None)
 
     def fetch_bytes(self) -> float:
-        """The bytes that all fetches together may ask for at a time."""
+        """Return the bytes that all fetches together may request at a time."""
         rates = [] if self._bytes is None else [self._bytes.rate]
         if self._records is not None:
             known = self._seen_bytes / self._seen_records if self._seen_records else 0.0
@@ -92,7 +92,7 @@ class _Meter:
         self.holds = False
 
     def look(self) -> None:
-        """Update the counters, once a second."""
+        """Update the counters. Call once a second."""
         now = self._clock.monotonic()
         held_s = self._held_s + (now - self._held_at if self.holds else 0.0)
         self.recent_s, self._looked_at_s = held_s - self._looked_at_s, held_s
@@ -117,11 +117,11 @@ class Throttle:
         self._flow: _Meter | None = None
         self._topics: dict[str, _Meter] = {}
         self._waiting = _WAITING_AT_FIRST
-        """Partitions with records that are not copied yet."""
+        """Number of partitions with lag."""
 
     @property
     def on(self) -> bool:
-        """Whether anything is limited."""
+        """Whether there is any limit."""
         return self._flow is not None or bool(self._topics)
 
     @property
@@ -131,7 +131,7 @@ class Throttle:
 
     @property
     def response_bytes(self) -> int | None:
-        """The bytes that one fetch may ask for; None: no limit."""
+        """Return the bytes that one fetch may request; None: no limit."""
         if self._flow is None:
             return None
         return max(
@@ -139,35 +139,35 @@ class Throttle:
         )
 
     def fetch_bytes_of(self, partition: PartitionCopy, most: int) -> int:
-        """The bytes that one fetch may ask for of a partition, at most `most`."""
+        """Return the bytes that one fetch may request of a partition, at most `most`."""
         if not self.on:
             return most
         batch = partition.batch_bytes
         asked = min(
             most,
-            # If a fetch asks for less than a batch, it returns records of one partition only.
+            # A fetch that requests less than a batch returns records of one partition only.
             max(batch, self.partition_bytes or most),
             partition.most_fetch_bytes or most,
         )
         if asked == most or not 0 < batch <= asked:
             return asked
-        # Round to whole batches, assuming similar sizes: the broker would send a partial batch
-        # behind them in vain.
+        # Round to whole batches, assuming similar sizes, because the broker would also send a
+        # useless partial batch.
         return asked // batch * batch
 
     @property
     def partition_bytes(self) -> int | None:
-        """The bytes that one fetch may ask for of a partition by the flow's limit; None: no
-        limit."""
+        """Return the bytes that one fetch may request of a partition under the flow's limit; None:
+        no limit."""
         most = self.response_bytes
         if most is None:
             return None
-        # With small batches, all waiting partitions fit into the next fetch: so partitions with few
-        # records are not late because of those with many.
+        # With small batches, all waiting partitions fit into the next fetch, so that those with
+        # many records do not delay those with few.
         return max(_LEAST_FETCH_BYTES, most // max(1, self._waiting))
 
     def wait_ms(self, most: int) -> int:
-        """How long a fetch may wait at the broker: until a held topic is released."""
+        """Return how long a fetch may wait at the broker: until a held topic is released."""
         held = [meter.until for meter in self._topics.values() if meter.holds]
         if not held:
             return most
@@ -180,8 +180,8 @@ class Throttle:
         partitions: Collection[PartitionCopy],
         counts: Mapping[str, int],
     ) -> None:
-        """Apply these limits from now on. `part`: the task's share of the flow's limits; the rest:
-        see `follow`. Partitions held by earlier limits are released."""
+        """Apply these limits from now on, and release partitions held by earlier limits. `part`:
+        the task's share of the flow's limits. See `follow` for the rest."""
         self._limits = limits
         for meter in self._topics.values():
             self._let_go(meter)
@@ -192,7 +192,7 @@ class Throttle:
             self._say(partition, None)
         self.follow(partitions, counts)
         for partition in partitions:
-            self._refresh(partition)  # the size it asks for in a fetch may change
+            self._refresh(partition)  # The size that it requests in a fetch may change.
 
     def follow(self, partitions: Iterable[PartitionCopy], counts: Mapping[str, int]) -> None:
         """Use new partitions of the task, or new partition counts of their topics (`counts`). The
@@ -230,8 +230,8 @@ class Throttle:
             meter = self._topics.get(partition.source[0])
             if meter is None and flow is None:
                 continue
-            # Partial batches are not counted: brokers cut off the last batch of a full response,
-            # and with a low limit that is up to half of it.
+            # Partial batches are not counted. Brokers cut off the last batch of a full response,
+            # which is up to half of it with a low limit.
             size = headers[-1].start + headers[-1].size
             partition.batch_bytes = max(header.size for header in headers)
             records = 0
@@ -260,7 +260,8 @@ class Throttle:
         self._loop.after(left, lambda: self._go_on(meter))
 
     def _go_on(self, meter: _Meter) -> None:
-        """Release them if the time is over, unless more records were counted meanwhile."""
+        """Release the partitions if the time is over, unless more records were counted
+        meanwhile."""
         if not meter.holds:
             return
         left = meter.left_s()

@@ -1,18 +1,18 @@
 """Stores the history in a database: losses and other events, copied ranges, lag.
 
-Kafka keeps what the mirror needs to go on; this is for people, audits and dashboards. An SQLite
-file shared by the processes of a host, or whatever else SQLAlchemy has a URL for, PostgreSQL first
-of all (`mirror.history.url`).
+The mirror's own state is in Kafka; the history is for people, audits and dashboards.
+`mirror.history.url` names any database that SQLAlchemy supports, for example PostgreSQL. The
+default is an SQLite file that the processes of a host share.
 
-Rows are handed over without waiting and written by one thread for each database and process. When
-the database is too slow or away they are kept up to a bound, then dropped, and the log says how
-many. Nothing that could be secret gets in: names, numbers and our own sentences.
+Rows are queued without waiting. One thread per database and process writes them. If the database is
+slow or unreachable, rows are kept up to a limit and then dropped; the log says how many. Rows hold
+names, numbers and our own sentences, so they contain no secrets.
 
-Tables, made where they are missing (times in ms since 1970):
+The tables are created if they are missing (times in ms since 1970):
 
-    mirror_events   what was lost, re-created, quarantined; partitions that stand still, and move
-    mirror_ranges   which source offsets are on the target, a row for each partition and commit
-    mirror_lags     how far behind each partition was, at the same moments
+    mirror_events   losses, re-created topics, quarantined records, stalled partitions
+    mirror_ranges   source offsets that are on the target: a row per partition and commit
+    mirror_lags     lag of each partition at the same moments
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ _LOG = logging.getLogger(__name__)
 HISTORY_OFF = "none"
 
 _MOST_WAITING = 20_000
-"""Rows: about 10 MB. A flow of 1,000 partitions writes 2,000 a minute."""
+"""Maximum number of queued rows: about 10 MB. A flow of 1,000 partitions writes 2,000 a minute."""
 _CHUNK = 500
 _RETRY_FIRST_S, _RETRY_MOST_S = 1.0, 60.0
 _CLOSE_S = 2.0
-"""A stopping task has 5 s for everything (task.shutdown.graceful.timeout.ms)."""
+"""Timeout of `close`. A stopping task has 5 s for everything
+(task.shutdown.graceful.timeout.ms)."""
 _SQLITE_LOCK_S = 5
 _CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
@@ -79,7 +80,8 @@ class FlowTask:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """`first` to `last` are the affected offsets, of the cluster that `side` names."""
+    """A row of `mirror_events`. `first` to `last` are the affected offsets on the cluster that
+    `side` names."""
 
     kind: str
     topic: str
@@ -96,8 +98,8 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class CopiedRow:
-    """Source offsets `source_start` up to `source_end` (exclusive) are on the target, before its
-    offset `target_end`."""
+    """A row of `mirror_ranges`: source offsets `source_start` to `source_end` (exclusive) are on
+    the target before its offset `target_end`."""
 
     topic: str
     partition: int
@@ -123,8 +125,8 @@ _TABLE_OF = {EventRow: "mirror_events", CopiedRow: "mirror_ranges", LagRow: "mir
 
 
 def default_history_file() -> Path:
-    """The default history file: one for each user of a host, in the service's state directory under
-    systemd."""
+    """Return the path of the default history file: one per user of a host; under systemd it is in
+    the service's state directory."""
     service = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
     if service:
         return Path(service) / "history.db"
@@ -133,8 +135,11 @@ def default_history_file() -> Path:
 
 
 def open_history(url: SecretStr | None, retention_days: int) -> History | None:
-    """Open the history at this URL. It is shared in this process; each caller must `close` it once.
-    None if it is switched off. Raises ConfigError for an invalid URL."""
+    """Open the history at this URL; None if it is disabled.
+
+    It is shared in this process, and each caller must `close` it once. Raises ConfigError for an
+    invalid URL.
+    """
     if url is not None and url.reveal().strip().lower() in (HISTORY_OFF, ""):
         return None
     key = "" if url is None else url.reveal()
@@ -159,7 +164,9 @@ def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
 
     where = default_history_file() if url is None else None
     if where is not None and not where.exists():
-        raise ConfigError(f"There is no history at {where}. Set --url to the history's URL")
+        raise ConfigError(
+            f"There is no history at {where}. Set --url to the URL of the history database"
+        )
     table = TABLES.tables["mirror_events"]
     newest = select(table).order_by(table.c.at_ms.desc(), table.c.id.desc()).limit(limit)
     return _read(url, newest)[::-1]
@@ -197,7 +204,7 @@ def _read(url: SecretStr | None, query: Select[Any]) -> list[dict[str, Any]]:
 
 
 class History:
-    """Writes rows on a thread of its own. `add` may be called from any thread."""
+    """Writes rows on its own thread. `add` may be called from any thread."""
 
     def __init__(self, url: str, retention_days: int, clock: Clock = SYSTEM_CLOCK) -> None:
         """`url` "": the default file."""
@@ -216,7 +223,7 @@ class History:
         self._thread.start()
 
     def add(self, flow: FlowTask, row: EventRow | CopiedRow | LagRow) -> None:
-        """Write this soon; returns at once."""
+        """Queue a row and return at once."""
         values = {"at_ms": self._clock.now_ms(), "process": self._process}
         values |= {
             "connector": flow.connector,
@@ -233,7 +240,7 @@ class History:
             self._changed.notify()
 
     def close(self) -> None:
-        """Close one use; the last close writes the waiting rows, within seconds."""
+        """Close one use. The last close writes the queued rows, within seconds."""
         with _SHARED_LOCK:
             self.users -= 1
             if self.users > 0:
@@ -245,9 +252,9 @@ class History:
             self._changed.notify()
         self._thread.join(_CLOSE_S)
         if self._thread.is_alive():
-            _LOG.warning("The history's database does not answer: its last rows are lost")
+            _LOG.warning("The history database does not answer: its last rows are lost")
 
-    # The writing thread.
+    # Methods of the writing thread.
 
     def _main(self) -> None:
         engine: Engine | None = None
@@ -263,7 +270,7 @@ class History:
                 except Exception as error:  # noqa: BLE001 - whatever a database and its driver raise
                     if _for_good(error):
                         _LOG.warning(
-                            "The history's database refused %d rows: %s",
+                            "The history database rejected %d rows: %s",
                             len(rows),
                             _without_url(error),
                         )
@@ -282,7 +289,7 @@ class History:
                 backoff.reset()
                 if complained:
                     complained = False
-                    _LOG.info("Writing the history works again")
+                    _LOG.info("Writing the history succeeds again")
                 self._written(len(rows))
         finally:
             if engine is not None:
@@ -310,7 +317,7 @@ class History:
                 self._waiting.popleft()
             dropped, self._dropped = self._dropped, 0
         if dropped:
-            _LOG.warning("Dropped %d rows of the history: its database was too slow", dropped)
+            _LOG.warning("Dropped %d rows of the history: the database was too slow", dropped)
 
     def _open(self) -> Engine:
         from connectors.mirror.history.tables import TABLES, prepare
@@ -349,9 +356,9 @@ def _parsed(url: str) -> Any:
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
         raise ConfigError(
-            f"Invalid value [hidden] for configuration {URL_KEY}: it is no SQLAlchemy URL; such a"
-            " URL looks like postgresql+psycopg://user:password@host/database or"
-            " sqlite:////path/to/history.db; none switches the history off",
+            f"Invalid value [hidden] for configuration {URL_KEY}: not an SQLAlchemy URL. Use a "
+            "URL such as postgresql+psycopg://user:password@host/database or "
+            "sqlite:////path/to/history.db, or none to disable the history",
             key=URL_KEY,
         ) from error
     return parsed
@@ -383,12 +390,12 @@ def _connect_arguments(url: Any) -> Mapping[str, Any]:
 
 
 def _for_good(error: Exception) -> bool:
-    """Whether the database permanently refuses these rows."""
+    """Whether the database will never accept these rows."""
     from sqlalchemy.exc import DataError, IntegrityError
 
     return isinstance(error, DataError | IntegrityError)
 
 
 def _without_url(error: Exception) -> str:
-    """The driver's own message: it names hosts and tables, but no passwords."""
+    """Return the driver's own message, which contains hosts and tables but no passwords."""
     return f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"

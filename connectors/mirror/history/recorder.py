@@ -1,6 +1,6 @@
-"""Writes one source task's history: losses, stalled partitions, copied ranges, lag.
+"""Writes the history of one source task: losses, stalled partitions, copied ranges and lag.
 
-Belongs to the task's thread. Costs nothing if the history is switched off.
+Belongs to the task's thread. It does nothing if the history is disabled.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
 
 _LOOK_S = 1.0
 _WRITE_S = 10.0
-"""Ranges and lag are written at most this often, however often offsets are stored."""
+"""Minimum interval between rows of ranges and lag, however often offsets are stored."""
 _STUCK_AFTER_S = 3.0
-"""An error that ends sooner, such as during a leader change, gets no row."""
+"""Errors that last less than this, such as those during a leader change, get no row."""
 
 
 class CopiedPartition(Protocol):
-    """The recorded state of a partition, for every engine. Offsets: -1 if not known."""
+    """The recorded state of a partition, for every engine. An unknown offset is -1."""
 
     @property
     def source(self) -> TopicPartition: ...
@@ -57,7 +57,7 @@ class HistoryRows(Protocol):
 
 
 OpenRows = Callable[[SecretStr | None, int], HistoryRows | None]
-"""As `history.open_history`."""
+"""Opens the history, like `history.open_history`."""
 
 
 class TaskHistory:
@@ -117,14 +117,15 @@ class TaskHistory:
         )
 
     def already_copied(self, partition: CopiedPartition, first: int, records: int) -> None:
-        """Record the records that a crash had left on the target beyond the stored offset."""
+        """Record the records after the stored offset that were on the target already, because of a
+        crash."""
         last = partition.acked_position - 1
         self._event(
             partition,
             "already.copied",
             "passed over",
-            f"{records} records from source offset {first} to {last} were on the target already, "
-            "beyond the stored offset; they were not copied again",
+            f"{records} records from source offset {first} to {last}, after the stored offset, "
+            "were on the target already; they were not copied again",
             side="target",
             first=first,
             last=last,
@@ -161,7 +162,7 @@ class TaskHistory:
             self._history.add(self._flow, row)
 
     def look(self, partitions: Iterable[CopiedPartition]) -> None:
-        """Record which partitions stall and which move again; call often."""
+        """Record which partitions stalled and which recovered. Call it often."""
         now = self._clock.monotonic()
         if self._history is None or now < self._look_at:
             return
@@ -178,7 +179,7 @@ class TaskHistory:
                 self._ill_since.pop(key, None)
                 if key in self._told:
                     del self._told[key]
-                    self._event(partition, "moving", "", "it moves again")
+                    self._event(partition, "moving", "", "copying continues")
                 continue
             since = self._ill_since.setdefault(key, now)
             if key not in self._told and now - since >= _STUCK_AFTER_S:
@@ -191,8 +192,8 @@ class TaskHistory:
         self._from[key] = position
 
     def reached(self, moved: Iterable[tuple[CopiedPartition, int]]) -> None:
-        """Everything before these positions is on the target; the positions are stored, or will be
-        soon."""
+        """Record that all records before these positions are on the target. The positions are
+        stored, or will be soon."""
         if self._history is not None:
             self._reached.update({p.source: (p, position) for p, position in moved})
 
@@ -237,7 +238,7 @@ class TaskHistory:
         history.add(self._flow, row)
 
     def forget(self, key: TopicPartition) -> None:
-        """Drop the state of a partition that left."""
+        """Drop the state of a partition that is no longer assigned."""
         if self._history is not None and key in self._reached:
             self._write_ranges(self._history)
         for known in (self._ill_since, self._told, self._counted, self._from):

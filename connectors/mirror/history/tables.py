@@ -1,4 +1,4 @@
-"""The history's tables in SQLAlchemy."""
+"""The SQLAlchemy tables of the history."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _table(
 
 
 def prepare(engine: Engine) -> None:
-    """Let several processes share an SQLite file: readers never wait for writers."""
+    """Let several processes share an SQLite file, so that readers never wait for writers."""
     if engine.dialect.name != "sqlite":
         return
 
@@ -89,7 +89,8 @@ def prepare(engine: Engine) -> None:
 
 
 def delete_before(engine: Engine, at_ms: int) -> None:
-    """Delete older rows in small steps, so that nothing waits long for the file."""
+    """Delete rows before `at_ms` in small steps, so that other processes do not wait long for the
+    file."""
     for table in TABLES.tables.values():
         old = select(table.c.id).where(table.c.at_ms < at_ms).limit(_AT_ONCE)
         while True:

@@ -1,4 +1,4 @@
-"""Names the cluster that does not answer, for commands that query both."""
+"""Adds the cluster's name to connection errors of commands that query both clusters."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from connect.errors import BrokerUnavailable, RetriableError
 __all__ = ["REACH_S", "asking"]
 
 REACH_S = 20.0
-"""How long a command waits for a cluster's first response."""
+"""Timeout for a cluster's first response to a command."""
 
 
 @contextmanager
 def asking(side: str, client: Mapping[str, str]) -> Iterator[None]:
-    """Wrap the first query to the `source` or the `target`, whose client properties these are.
-    Raises `BrokerUnavailable` with the addresses if the cluster does not answer."""
+    """Wrap the first query to the `source` or the `target`, which uses the `client` properties.
+
+    Raises `BrokerUnavailable` with the addresses if the cluster does not answer.
+    """
     try:
         yield
     except RetriableError as error:
         servers = client.get("bootstrap.servers", "")
         raise BrokerUnavailable(
-            f"The {side} cluster at {servers} does not answer: {error}. Check that its brokers run "
-            "and can be reached, and what the properties say of them"
+            f"The {side} cluster at {servers} does not answer: {error}. Check that its brokers "
+            f"are running and reachable, and check the {side}'s client properties"
         ) from error

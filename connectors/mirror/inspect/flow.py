@@ -14,8 +14,8 @@ __all__ = ["DedicatedFlow"]
 
 @dataclass(frozen=True, slots=True)
 class DedicatedFlow:
-    """`properties`: the source connector's, resolved, including `spark.*`; they have secrets.
-    `worker`: the config of the flow's workers."""
+    """A flow of dedicated mode. `properties`: the resolved properties of the source connector,
+    including `spark.*`; they contain secrets. `worker`: the config of the flow's workers."""
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
@@ -27,7 +27,7 @@ class DedicatedFlow:
 
     @property
     def group(self) -> str:
-        """The Connect group of the flow's workers."""
+        """Return the Connect group of the flow's workers."""
         return self.worker.originals["group.id"]
 
     @property
@@ -45,12 +45,13 @@ class DedicatedFlow:
         )
 
     def client(self, purpose: str) -> dict[str, str]:
-        """Java properties for the workers' own topics, on the target."""
+        """Return the Java properties of a client for the workers' internal topics, on the
+        target."""
         return {
             **self.worker.own_client_properties(purpose),
             "client.id": f"{self.group}-{purpose}",
         }
 
     def producer(self) -> dict[str, str]:
-        """Java properties of the producer of the flow's tasks, which a backfill uses, too."""
+        """Return the Java properties of the producer that the flow's tasks and a backfill use."""
         return self.worker.task_producer_properties(self.properties, f"{self.group}-backfill")

@@ -17,8 +17,8 @@ _TIMEOUT_S = 60.0
 def listed(
     link: ClusterLink, keys: Collection[TopicPartition], timestamp: int, isolation: Literal[0, 1]
 ) -> dict[TopicPartition, int]:
-    """The earliest (-2) or latest (-1) offsets of these partitions. `link` watches their topics.
-    Raises the first partition's error."""
+    """Return the earliest (-2) or latest (-1) offsets of these partitions. `link` must have
+    metadata for their topics. Raises the first partition's error."""
     if not keys:
         return {}
     found: dict[TopicPartition, int] = {}

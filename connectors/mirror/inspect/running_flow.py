@@ -1,7 +1,7 @@
 """Reads what a running flow copies, from its Connect group and its config topic.
 
-The group's members are the flow's workers, ours or Java's; the config topic has the partitions of
-their tasks, and the topics that they would start to copy.
+The group's members are the flow's workers, ours or Java's. The config topic holds the partitions of
+their tasks and the topics that they would start to copy.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class LiveFlow:
-    """The running flow. `assigned`: partitions of its tasks; `takes`: whether it would start to
-    copy a topic of the source."""
+    """A running flow. `assigned`: the partitions of its tasks. `takes`: whether it would start to
+    copy a source topic."""
 
     members: Sequence[GroupPeer]
     assigned: frozenset[TopicPartition]
     takes: Callable[[str], bool]
 
     def copies(self, key: TopicPartition) -> bool:
-        """Whether a task copies this partition, or would start to."""
+        """Whether a task copies this partition or would start to."""
         return bool(self.members) and (key in self.assigned or self.takes(key[0]))
 
 
@@ -49,7 +49,8 @@ def look_at_flow(flow: DedicatedFlow) -> LiveFlow:
     state = _configs(flow)
     name = flow.config.name
     if state is None or not state.contains(name):
-        # The workers are starting: our own properties are the best guess of their config.
+        # The workers are starting. The properties of this process are the best guess of their
+        # config.
         return LiveFlow(members, frozenset(), _takes(flow.config))
     if state.target_state(name) is TargetState.STOPPED:
         return LiveFlow((), frozenset(), lambda _: False)
@@ -81,7 +82,8 @@ def _assigned(task: object) -> list[TopicPartition]:
 
 
 def _configs(flow: DedicatedFlow) -> ClusterConfigState | None:
-    """The configs of the flow's connectors and tasks; None if the config topic does not exist."""
+    """Return the configs of the flow's connectors and tasks; None if the config topic does not
+    exist."""
     properties = flow.client("backfill-configs")
     admin = Admin(properties)
     try:

@@ -24,8 +24,8 @@ _TIMEOUT_S = 120.0
 def stored_positions(
     config: SourceConfig, topic: str, client: Mapping[str, str]
 ) -> dict[TopicPartition, int]:
-    """The next source offset of each partition. `topic`: the flow's offsets topic, which must
-    exist; `client`: Java properties to read it."""
+    """Return the next source offset of each partition. `topic`: the flow's offsets topic, which
+    must exist. `client`: Java properties to read it."""
     found: dict[TopicPartition, int] = {}
     name, alias = config.name, config.source_cluster_alias
 
@@ -53,8 +53,10 @@ def map_pages(
     on_target: Collection[str],
     wanted: Collection[str],
 ) -> dict[TopicPartition, dict[int, MapPage]]:
-    """The map's pages of these topics by their first source offsets; empty if there is no map.
-    `properties`: the source connector's, resolved; `on_source`, `on_target`: the topics there."""
+    """Return the offset map's pages of these topics, by first source offset; empty if there is no
+    map. `properties`: the resolved properties of the source connector. `on_source`, `on_target`:
+    the topics on each cluster.
+    """
     side, _, topic = offset_topics(config.originals)
     if topic not in (on_source if side == "source" else on_target):
         return {}
@@ -71,7 +73,7 @@ def map_pages(
             else:
                 of[first] = MapPage.decode(first, record.value)
         except CorruptData:
-            return  # offsets outside the map are found by reading the logs
+            return  # Offsets outside the map are found by reading the logs.
 
     _replay(TopicLog(topic, offset_syncs_consumer(properties), take))
     return pages

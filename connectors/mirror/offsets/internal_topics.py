@@ -1,7 +1,8 @@
-"""The topics that a flow's books are written to and read from, on real clusters.
+"""Opens the offset-syncs topic and the offset map topic of a flow on real clusters.
 
-`OffsetSyncWriter` asks a `BookTopics` for its writer and for readers of the map; tests and the
-simulator pass another one."""
+`OffsetSyncWriter` gets its producer and its readers of the offset map from a `BookTopics`. Tests
+and the simulator pass another one.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +20,25 @@ __all__ = ["BookTopics", "KafkaBookTopics", "MapReader"]
 
 
 class MapReader(Protocol):
-    """A reading of the map's topic that is under way."""
+    """A running read of the offset map topic."""
 
     def close(self) -> None:
-        """End the reading, also in the middle."""
+        """Stop reading, even before the end."""
 
 
 class BookTopics(Protocol):
-    """The offset-syncs topic and the offset-map topic of one flow. Not thread-safe."""
+    """The offset-syncs topic and the offset map topic of one flow. Not thread-safe."""
 
     def writer(self) -> OffsetSyncProducer:
-        """What writes both. The caller closes it."""
+        """Create the producer for both topics. The caller closes it."""
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
-        """Read the map's topic to its end, once, without waiting for it. `on_read` may be called
-        on any thread. `before`: what an earlier reading found; that is not read again."""
+        """Start to read the offset map topic once to its end, without waiting. `on_read` may be
+        called on any thread. `before`: the result of an earlier read, which is not read again."""
 
 
 class KafkaBookTopics:
-    """`BookTopics` of the clusters that a connector's properties name."""
+    """`BookTopics` on the clusters that a connector's properties name."""
 
     def __init__(self, config: SourceConfig, index: str | None) -> None:
         """`index`: the task's number, for the clients' names."""

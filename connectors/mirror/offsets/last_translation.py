@@ -1,4 +1,4 @@
-"""The last round that was translated: the same question again costs nothing."""
+"""Caches the last translated round, so that an unchanged round needs no Spark job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LastTranslation"]
 
 
 class LastTranslation:
-    """The last question and its answer: the same question again costs no job."""
+    """The last translated offsets and their result."""
 
     def __init__(self) -> None:
         self._question = self._asked = 0
@@ -20,11 +20,12 @@ class LastTranslation:
     def of(
         self, version: Hashable, offsets: Sequence[GroupOffset]
     ) -> Sequence[Place | None] | None:
-        """The answer, if it is the same question. `version`: of what is known to translate by."""
+        """Return the cached result if the offsets are the same. `version`: the version of the syncs
+        and the map that were used."""
         self._asked = hash((version, tuple(offsets)))
         return self._places if self._asked == self._question else None
 
     def keep(self, places: Sequence[Place | None]) -> Sequence[Place | None]:
-        """The answer to what was asked last."""
+        """Store the result of the offsets that were last passed to `of`."""
         self._question, self._places = self._asked, places
         return places

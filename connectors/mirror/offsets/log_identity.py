@@ -1,4 +1,5 @@
-"""What is known of both logs of a partition, kept over restarts so that losses are seen then, too.
+"""The identity of both logs of a partition. It is stored, so that losses are detected after a
+restart too.
 
 Written with each commit as a note into the offset map's topic (`map_notes.py`,
 docs/reference/offset-map.md). Its value:
@@ -9,17 +10,18 @@ docs/reference/offset-map.md). Its value:
            count VARINT of anchors | (source offset VARINT, target offset VARINT)... |
            former ids of the source's topic | of the target's: count VARINT, (id UUID)...
 
-Former ids are those of deleted topics of the same name, newest last: a broker with old metadata may
-still name one. Values without any end with the anchors.
+Former IDs are those of deleted topics with the same name, newest last, because a broker with old
+metadata may still return one. Values without any end after the anchors.
 
-Under exactly-once the value is besides noted with each stored offset, in a header of its record
-(`connect.plugin.OFFSET_NOTE`): there it is true of just that offset.
+Under exactly-once the value is also in a header of the record of each stored offset
+(`connect.plugin.OFFSET_NOTE`), where it describes exactly that offset.
 
 STRING is an int16 byte length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned
-LEB128; an id of zeros: not known. They hold for the stored positions `position` and, should the
-commit have failed, `stored before`: another one was stored by somebody else, who knows better.
+LEB128; an ID of zeros means unknown. The facts are valid for the stored position `position` and, if
+the commit failed, for `stored before`. Any other stored position was written by somebody else, and
+the facts are ignored.
 
-Source: ours. Pure.
+This format is our own. Pure.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _HEAD = struct.Struct(">hqqq16s16s")
 _NOTED = 4
 
 _MOST_FORMER_IDS = 4
-"""A broker's metadata is rarely older than a few re-creations."""
+"""Number of former IDs kept. A broker's metadata is rarely older than a few re-creations."""
 
 Pairs = tuple[tuple[int, int], ...]
 Ids = tuple[UUID, ...]
@@ -50,7 +52,7 @@ Ids = tuple[UUID, ...]
 
 @dataclass(frozen=True, slots=True)
 class LogIdentity:
-    """See the module. `target_end` -1: not known."""
+    """The facts about both logs of a partition. `target_end` -1: not known."""
 
     stored_before: int
     position: int
@@ -63,24 +65,24 @@ class LogIdentity:
     former_target_ids: Ids = ()
 
     def hold_for(self, position: int) -> bool:
-        """Whether they are about what was stored when this position was."""
+        """Whether the facts belong to this stored position."""
         return position in (self.stored_before, self.position)
 
     def reached(self, position: int) -> tuple[int, int] | None:
-        """The last known (source offset, target offset) up to which everything is copied, at or
-        before this stored position; None: it is not known."""
+        """Return the last known (source offset, target offset) pair up to which everything is
+        copied, at or before this stored position; None if it is not known."""
         if position == self.position and self.target_end >= 0:
             return position, self.target_end
         return max((anchor for anchor in self.anchors if anchor[0] <= position), default=None)
 
     @property
     def newest(self) -> LogIdentity:
-        """Without most of what only matters when a log is cut off far back: for a note that is
-        written with every commit."""
+        """Return a shorter copy for a note that is written with every commit. It lacks most of what
+        is only needed after a deep truncation."""
         return replace(self, epochs=self.epochs[-_NOTED:], anchors=self.anchors[-_NOTED:])
 
     def encode(self) -> bytes:
-        """The record value."""
+        """Encode the record value."""
         out = bytearray(
             _HEAD.pack(
                 VERSION,
@@ -105,18 +107,18 @@ class LogIdentity:
 
     @classmethod
     def decode(cls, value: bytes) -> LogIdentity:
-        """Raises CorruptData."""
+        """Decode the record value. Raises CorruptData."""
         try:
             version, before, position, end, source, target = _HEAD.unpack_from(value)
             if version != VERSION:
-                raise CorruptData(f"facts of a partition, of version {version}")
+                raise CorruptData(f"unsupported version {version} of a partition's facts")
             epochs, at = _pairs(value, _HEAD.size)
             anchors, at = _pairs(value, at)
-            # Values that earlier versions wrote end here.
+            # Values written by earlier versions end here.
             old_sources, at = _ids(value, at) if at < len(value) else ((), at)
             old_targets, at = _ids(value, at) if at < len(value) else ((), at)
         except (struct.error, IndexError) as error:
-            raise CorruptData("facts of a partition cut off") from error
+            raise CorruptData("a partition's facts are truncated") from error
         return cls(
             before,
             position,
@@ -131,19 +133,19 @@ class LogIdentity:
 
 
 def noted_facts(note: bytes | None, position: int) -> LogIdentity | None:
-    """What a note with a stored offset says, if that is still this position."""
+    """Return the facts in the note of a stored offset, if they are for this position."""
     if note is None:
         return None
     try:
         facts = LogIdentity.decode(note)
     except CorruptData as error:
-        _LOG.warning("the note with offset %d is left out: %s", position - 1, error)
+        _LOG.warning("ignoring the note stored with offset %d: %s", position - 1, error)
         return None
     return facts if facts.position == position else None
 
 
 def joined_by(former: Ids, topic_id: UUID) -> Ids:
-    """Former ids when the topic of this id is deleted, too."""
+    """Return the former IDs after the topic with `topic_id` was deleted too."""
     return (*former, topic_id)[-_MOST_FORMER_IDS:]
 
 
@@ -161,5 +163,5 @@ def _ids(value: bytes, at: int) -> tuple[Ids, int]:
     count, at = get_varint(value, at)
     end = at + 16 * count
     if end > len(value):
-        raise CorruptData("facts of a partition cut off")
+        raise CorruptData("a partition's facts are truncated")
     return tuple(UUID(bytes=value[n : n + 16]) for n in range(at, end, 16)), end

@@ -87,7 +87,7 @@ def encode_loss(session: int) -> bytes:
 
 
 def decode_loss(value: bytes) -> int:
-    """The session of the loss page. Raises CorruptData."""
+    """Decode the session of the loss page. Raises CorruptData."""
     try:
         version, session = _LOSS.unpack(value)
     except struct.error as error:

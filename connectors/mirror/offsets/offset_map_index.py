@@ -1,7 +1,8 @@
-"""Which page of the offset map explains which source offset of one partition.
+"""Finds the page of the offset map that covers a source offset of one partition.
 
-Pages are known by their heads only, so that the map of a partition with millions of breaks costs
-little memory. `OffsetMap` (offset_map.py) is the same rule over whole pages. Pure; one thread.
+Only the heads of pages are kept, so that the map of a partition with millions of breaks needs
+little memory. `OffsetMap` (offset_map_pages.py) applies the same rule to whole pages. Pure. For one
+thread.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ __all__ = ["PartitionIndex", "Stretch"]
 
 
 class Stretch(NamedTuple):
-    """Source offsets from `page.first_source` on, up to the first of `following`, are explained by
-    `page`. `reach`: earlier sessions had copied up to this source offset. `loss`: as
+    """A range of source offsets, from `page.first_source` to the first one of `following`, that
+    `page` covers. `reach`: the source offset up to which earlier sessions had copied. `loss`: see
     `PartitionIndex.loss`."""
 
     page: PageSpan
@@ -26,7 +27,7 @@ class Stretch(NamedTuple):
 
     @property
     def seen(self) -> bool:
-        """Whether what lies between both pages' segments was seen and holds no record."""
+        """Whether the offsets between the segments of both pages were seen and hold no record."""
         following = self.following
         return following is not None and self.page.end_source >= following.first_source
 
@@ -50,8 +51,9 @@ class PartitionIndex:
         return page.is_late(self._pages.get(page.first_source))
 
     def put(self, page: PageSpan) -> PageSpan | None:
-        """A page is in the topic. Returns the one with the same first source offset that it
-        replaces."""
+        """Add a page that is in the topic. Returns the page with the same first source offset that
+        it replaces.
+        """
         replaced = self._pages.get(page.first_source)
         self._pages[page.first_source] = page
         if page.lost:
@@ -73,33 +75,33 @@ class PartitionIndex:
         return replaced
 
     def remove(self, first_source: int) -> PageSpan | None:
-        """A page was deleted from the topic; returns it."""
+        """Remove a page that was deleted from the topic, and return it."""
         removed = self._pages.pop(first_source, None)
         if removed is not None:
             self._placed = None
         return removed
 
     def pages(self) -> list[PageSpan]:
-        """All pages, in the order in which they were begun."""
+        """Return all pages, in the order in which they were started."""
         return sorted(self._pages.values(), key=_order)
 
     def first(self) -> PageSpan | None:
-        """The page with the lowest source offset that still counts."""
+        """Return the page with the lowest source offset that is still valid."""
         placed = self._sorted()
         return placed[0] if placed else None
 
     def note_loss(self, session: int) -> None:
-        """A loss page of this session was written, which may have been replaced since."""
+        """Note that this session wrote a loss page, which may have been replaced since."""
         self._noted = max(self._noted, session)
 
     @property
     def loss(self) -> int:
-        """The session that wrote the newest loss page; 0: none was written."""
+        """Return the session that wrote the newest loss page; 0 if there was none."""
         self._sorted()
         return max(self._loss, self._noted)
 
     def at(self, source: int) -> Stretch | None:
-        """What explains `source`. None: it is before every page."""
+        """Return the stretch that covers `source`; None if it is before every page."""
         placed = self._sorted()
         index = bisect_right(self._starts, source) - 1
         if index < 0:
@@ -120,7 +122,7 @@ class PartitionIndex:
         return self._placed
 
     def _place(self, placed: list[PageSpan], page: PageSpan) -> None:
-        """Put a page that no other is later than: it overrules all from its first offset on."""
+        """Insert a page of the latest session. It overrides all others from its first offset on."""
         while placed and placed[-1].first_source >= page.first_source:
             placed.pop()
             self._starts.pop()
@@ -131,14 +133,14 @@ class PartitionIndex:
 
 
 class _Ends:
-    """How far sessions have copied, as their pages come in the order of sessions."""
+    """Computes how far sessions have copied, from their pages in the order of sessions."""
 
     def __init__(self) -> None:
         self._session = -1
         self._earlier = self._all = 0
 
     def before(self, page: PageSpan) -> int:
-        """How far the sessions before this page's had copied."""
+        """Return how far the sessions before this page's session had copied."""
         if page.session > self._session:
             self._session, self._earlier = page.session, self._all
         self._all = max(self._all, page.end_source)

@@ -1,8 +1,8 @@
-"""The exact offset map of a copied partition: where each source offset is on the target.
+"""The exact offset map of a copied partition: the target offset of each source offset.
 
-Inside a range that was forwarded as it is, target = source + constant, so the whole map is a list
-of segments (source offset, target offset, length): exact, and small. It is kept in
-`mm2-offset-map.<target>.internal` (compacted), in pages:
+Within a range that was forwarded unchanged, target = source + constant. So the whole map is a small
+list of segments (source offset, target offset, length). It is stored in pages in
+`mm2-offset-map.<target>.internal` (compacted):
 
     key    topic STRING | partition INT32 | first source offset INT64
     value  version INT16 = 0 | session INT64 | first target offset INT64 | end of source INT64 |
@@ -10,18 +10,18 @@ of segments (source offset, target offset, length): exact, and small. It is kept
 
     segment  source gap VARINT | target gap ZIGZAG VARINT | length VARINT
 
-The gaps are counted from the end of the segment before (0 for the first). STRING is an int16 byte
+The gaps are counted from the end of the previous segment (0 for the first). STRING is an int16 byte
 length and UTF-8; fixed-width numbers are big-endian; VARINT is unsigned LEB128. `session` orders
-the writers: the time (epoch ms) at which one began, or one more than the highest session that the
-topic had, if that is more. Where pages overlap, because a range was copied twice after a crash,
-the later session is right from its first offset on. `end of source` is how far the session has seen
-the source: the offset after the page's last segment, or, where it holds no record (a marker, say),
-after what follows that.
+the writers: it is the start time of a writer (epoch ms), or one more than the highest session in
+the topic if that is higher. If pages overlap, because a range was copied twice after a crash, the
+later session is valid from its first offset on. `end of source` is the source offset up to which
+the session has seen the source. It is the offset after the page's last segment or, if no record
+follows there (for example a marker), after those offsets.
 
-A page with one segment of length 0 is a loss page: the target lost what it had of the source
-offsets from that segment up to `end of source`, and goes on at the segment's target offset.
+A page with one segment of length 0 is a loss page: the target lost its copies of the source offsets
+from that segment up to `end of source`, and copying continues at the segment's target offset.
 
-Source: ours (docs/reference/offset-map.md). Pure; not thread-safe.
+This format is our own (docs/reference/offset-map.md). Pure. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ __all__ = [
 ]
 
 OffsetRun = tuple[int, int]
-"""(first source offset, count): so many consecutive source offsets."""
+"""(first source offset, count) of consecutive source offsets."""
 
 VERSION = 0
 PAGE_SEGMENTS = 1024
-"""A page with this many segments is closed: about 4 KiB, rewritten at most once a commit."""
+"""A page with this number of segments is closed: about 4 KiB, rewritten at most once per commit."""
 
 _KEPT_PAGES = 4
-"""So many pages of a partition are kept after they were written."""
+"""Number of a partition's written pages that are kept in memory."""
 
 LAST_OFFSET = (1 << 63) - 1
 
@@ -69,11 +69,12 @@ _INT16 = struct.Struct(">h")
 _KEY_TAIL = struct.Struct(">iq")
 _VALUE_HEAD = struct.Struct(">hqqq")
 _LOSS = b"\x01\x00\x00\x00"
-"""The segments of a loss page: one, of length 0."""
+"""The segments of a loss page: one segment of length 0."""
 
 
 class Segment(NamedTuple):
-    """`length` consecutive offsets from `source` on are at `target` and the following ones."""
+    """Maps `length` consecutive source offsets from `source` on to target offsets from `target`
+    on."""
 
     source: int
     target: int
@@ -81,21 +82,21 @@ class Segment(NamedTuple):
 
 
 def page_key(topic: str, partition: int, first_source: int) -> bytes:
-    """The record key of a page."""
+    """Return the record key of a page."""
     name = topic.encode()
     return _INT16.pack(len(name)) + name + _KEY_TAIL.pack(partition, first_source)
 
 
 def parse_page_key(key: bytes) -> tuple[str, int, int]:
-    """(topic, partition, first source offset). Raises CorruptData."""
+    """Parse (topic, partition, first source offset). Raises CorruptData."""
     try:
         (size,) = _INT16.unpack_from(key)
         topic = key[2 : 2 + max(0, size)].decode()
         partition, first = _KEY_TAIL.unpack_from(key, 2 + max(0, size))
         if size < 0 or partition < 0 or first < 0:
-            raise CorruptData(f"an offset map page of a partition that cannot be: {key.hex()}")
+            raise CorruptData(f"offset map page key with an invalid partition: {key.hex()}")
     except (struct.error, UnicodeDecodeError) as error:
-        raise CorruptData(f"not a key of an offset map page: {key.hex()}") from error
+        raise CorruptData(f"invalid offset map page key: {key.hex()}") from error
     return topic, partition, first
 
 
@@ -113,20 +114,20 @@ class MapPage:
 
     @property
     def span(self) -> PageSpan:
-        """What it covers."""
+        """Return the range that the page covers."""
         first = self.segments[0]
         lost = len(self.segments) == 1 and first.length == 0
         return PageSpan(self.session, first.source, self.end_source, first.target, lost)
 
     @property
     def end_source(self) -> int:
-        """How far the source is known: every record before it is in a segment, or, in a loss page,
-        lost."""
+        """Return the source offset up to which the page covers the source: every record before it
+        is in a segment or, in a loss page, lost."""
         last = self.segments[-1]
         return max(self.seen, last.source + last.length)
 
     def encode(self) -> bytes:
-        """The record value."""
+        """Encode the record value."""
         first = self.segments[0]
         out = bytearray(_VALUE_HEAD.pack(VERSION, self.session, first.target, self.end_source))
         put_varint(out, len(self.segments))
@@ -142,7 +143,7 @@ class MapPage:
 
     @classmethod
     def decode(cls, first_source: int, value: bytes) -> MapPage:
-        """The page whose key says `first_source`. Raises CorruptData."""
+        """Decode a page. `first_source`: from the record key. Raises CorruptData."""
         span = page_span(first_source, value)
         page = cls(span.session, list(page_segments(first_source, value)))
         if span.end_source > page.end_source:
@@ -151,13 +152,15 @@ class MapPage:
 
 
 def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
-    """A page's segments one by one, for who needs only the first of them. Raises CorruptData."""
+    """Yield a page's segments one by one, for callers that need only the first ones. Raises
+    CorruptData."""
     try:
         version, _, target, _ = _VALUE_HEAD.unpack_from(value)
         count, at = get_varint(value, _VALUE_HEAD.size)
         if version != VERSION or target < 0 or not 0 < count <= len(value):
             raise CorruptData(
-                f"offset map page of version {version}, {count} segments from {target} on"
+                f"invalid offset map page of version {version} with {count} segments from target "
+                f"offset {target} on"
             )
         source = first_source
         for _ in range(count):
@@ -168,13 +171,14 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
             target += (zigzag >> 1) ^ -(zigzag & 1)
             if target < 0 or max(source, target) + length > LAST_OFFSET:
                 raise CorruptData(
-                    f"offset map page with {length} offsets from {source} to {target}"
+                    f"invalid offset map page: segment of {length} offsets from {source} to "
+                    f"{target}"
                 )
             yield Segment(source, target, length)
             source += length
             target += length
     except (struct.error, IndexError) as error:
-        raise CorruptData("offset map page cut off") from error
+        raise CorruptData("offset map page is truncated") from error
 
 
 class PageSpan(NamedTuple):
@@ -200,7 +204,7 @@ def page_span(first_source: int, value: bytes, at: int = -1) -> PageSpan:
     try:
         version, session, target, end = _VALUE_HEAD.unpack_from(value)
     except struct.error as error:
-        raise CorruptData("offset map page cut off") from error
+        raise CorruptData("offset map page is truncated") from error
     if version != VERSION:
         raise CorruptData(f"offset map page of version {version}")
     lost = value[_VALUE_HEAD.size :] == _LOSS
@@ -208,8 +212,8 @@ def page_span(first_source: int, value: bytes, at: int = -1) -> PageSpan:
 
 
 def source_at(segments: Iterable[Segment], target: int) -> int | None:
-    """The source offset that is at this target offset, or was to be next there; None where these
-    segments do not say."""
+    """Return the source offset that is at this target offset, or was to be next there; None if
+    these segments do not cover it."""
     for segment in segments:
         ahead = target - segment.target
         if segment.length and 0 <= ahead <= segment.length:
@@ -226,7 +230,7 @@ def put_varint(out: bytearray, number: int) -> None:
 
 
 def get_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends. Raises IndexError and CorruptData."""
+    """Return the number at `at`, and the position after it. Raises IndexError and CorruptData."""
     number = shift = 0
     while True:
         byte = data[at]
@@ -236,18 +240,18 @@ def get_varint(data: bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise CorruptData("offset map page: a number that does not end")
+            raise CorruptData("offset map page: number without an end")
 
 
 def end_target(segments: Iterable[Segment]) -> int:
-    """The target offset after the last of these segments; 0 without any."""
+    """Return the target offset after the last of these segments; 0 if there are none."""
     return max((segment.target + segment.length for segment in segments), default=0)
 
 
 class PartitionPages:
     """The pages that one session writes for one partition, and which of them are due.
 
-    `session` is a guess as long as it is not known which pages others wrote: `settle` says that.
+    `session` is provisional until `settle` receives the pages that others wrote.
     """
 
     def __init__(self, session: int, *, settled: bool = False) -> None:
@@ -259,12 +263,12 @@ class PartitionPages:
         self._begun: list[MapPage] = []
         """The first page of each session."""
         self._guessed: dict[int, MapPage] | None = None if settled else {}
-        """Pages that were taken before `settle`, by their first source offsets."""
+        """Pages taken before `settle`, by first source offset."""
         self._written: dict[int, MapPage] = {}
-        """The pages that were taken last, by their first source offsets."""
+        """The pages that were taken last, by first source offset."""
 
     def copied(self, source: int, count: int, target: int) -> None:
-        """`count` records from `source` on are on the target from `target` on."""
+        """Record that `count` records from `source` on are on the target from `target` on."""
         page = self._current
         if page is not None:
             last = page.segments[-1]
@@ -274,7 +278,7 @@ class PartitionPages:
                 self._note(page)
                 return
             if source < end:
-                # Copied again: pages written before must not overrule those of now.
+                # Records are copied again, so earlier pages must not override the new ones.
                 self._session += 1
                 page = None
             elif len(page.segments) >= PAGE_SEGMENTS:
@@ -289,7 +293,8 @@ class PartitionPages:
         self._note(page)
 
     def seen(self, source: int) -> None:
-        """Everything before this offset was seen: behind the last segment there is no record."""
+        """Record that every offset before this one was seen: after the last segment there is no
+        record."""
         page = self._current
         if page is not None and source > page.end_source:
             page.seen = source
@@ -315,12 +320,12 @@ class PartitionPages:
 
     @property
     def end_target(self) -> int | None:
-        """The target offset after the last segment of the page in the making."""
+        """Return the target offset after the last segment of the current page."""
         return None if self._current is None else end_target(self._current.segments)
 
     def lost_from(self, source: int, target: int, end: int = 0) -> None:
-        """The target lost what it had of the source offsets from `source` up to `end`: groups that
-        are there go on at `target`, where what is copied next will be."""
+        """Record that the target lost its copies of the source offsets from `source` up to `end`.
+        Groups at these offsets continue at `target`, where the next copied record will be."""
         self.begin_anew()
         page = MapPage(self._session, [Segment(source, target, 0)], end)
         self._unsaved.append(page)
@@ -328,7 +333,7 @@ class PartitionPages:
         self.begin_anew()
 
     def lost_somewhere(self, end: int) -> MapPage:
-        """As `lost_from`, where it is not known yet from which offset on; `found` says that."""
+        """Like `lost_from`, if the first lost offset is not known yet; `found` sets it later."""
         self.begin_anew()
         page = MapPage(self._session, [Segment(end, 0, 0)], end)
         self._unplaced.append(page)
@@ -336,33 +341,34 @@ class PartitionPages:
         return page
 
     def found(self, page: MapPage, source: int, target: int) -> None:
-        """Where the loss of this page of `lost_somewhere` begins."""
+        """Set where the loss of this page of `lost_somewhere` starts."""
         self._unplaced.remove(page)
         if any(p.session > page.session and p.first_source == source for p in self._begun):
-            return  # what was copied since begins there, under the same key
+            return  # The records copied since start there, under the same key.
         page.segments[0] = Segment(source, target, 0)
         self._begun.append(page)
-        # In the order of sessions, as the last page under a key counts.
+        # In the order of sessions, because the last page under a key counts.
         due = [p for p in self._unsaved if not self._is_overruled(p)]
         self._unsaved = sorted([page, *due], key=lambda p: (p.session, p.first_source))
 
     def begin_anew(self) -> None:
-        """What follows overrules all that came before, from its first source offset on."""
+        """Start a new session. Its pages override all earlier ones from their first source offset
+        on."""
         self._session += 1
         self._current = None
 
     def begun(self, before: int) -> list[PageSpan]:
-        """The first page of each session of these pages that is earlier than `before`."""
+        """Return the first page of each session of these pages that is earlier than `before`."""
         return [page.span for page in self._begun if page.session < before]
 
     @property
     def session(self) -> int:
-        """That of the pages to come."""
+        """Return the session of the next pages."""
         return self._session
 
     @property
     def first_session(self) -> int:
-        """That of the first of these pages."""
+        """Return the session of the first of these pages."""
         return self._first
 
     @property
@@ -372,13 +378,16 @@ class PartitionPages:
 
     @property
     def unwritten(self) -> bool:
-        """Whether pages are due, or may become due once others' sessions are known."""
+        """Whether pages are due, or may become due once the sessions of others are known."""
         return bool(self._unsaved) or not self.settled
 
     def settle(self, spans: Iterable[PageSpan], loss: int = -1) -> list[PageSpan]:
-        """`spans`: the partition's pages in the topic; `loss`: the session of the newest loss page
-        that is noted there. Where others wrote with as high a session, the pages of this one get
-        higher ones, and are due again. Returns the others' spans."""
+        """Set the pages in the topic. Returns the spans of others.
+
+        `spans`: the partition's pages in the topic. `loss`: the session of the newest loss page
+        that is noted there. If others wrote with a session as high as this one's, its pages get
+        higher sessions and are due again.
+        """
         guessed, self._guessed = self._guessed, None
         if guessed is None:
             return []
@@ -408,7 +417,7 @@ class PartitionPages:
             self._unsaved.append(page)
 
     def take_unsaved(self) -> list[MapPage]:
-        """Pages that changed since the last call, oldest first."""
+        """Return the pages that changed since the last call, oldest first."""
         unsaved, self._unsaved = self._unsaved, []
         if self._guessed is not None:
             self._guessed.update((page.first_source, page) for page in unsaved)
@@ -420,16 +429,16 @@ class PartitionPages:
         return unsaved
 
     def write_again(self, first_source: int) -> bool:
-        """Another worker wrote over this page: it is due again. False: it is not at hand any
-        more."""
+        """Make this page due again, because another worker overwrote it. Returns False if the page
+        is not in memory any more."""
         page = self._written.get(first_source)
         if page is not None and all(page is not each for each in self._unsaved):
             self.put_back([page])
         return page is not None
 
     def put_back(self, pages: list[MapPage]) -> None:
-        """These pages could not be written: they are due again, unless a later session overrules
-        them: a page of its own may have been written under the same key."""
+        """Make these pages due again, because they could not be written. Leaves out those that a
+        later session overrides, because it may have a page under the same key."""
         pages = [page for page in pages if not self._is_overruled(page)]
         again = {id(page) for page in pages}
         self._unsaved = pages + [page for page in self._unsaved if id(page) not in again]
@@ -478,13 +487,13 @@ class OffsetMap:
 
     @property
     def end_source(self) -> int | None:
-        """How far the source is known; None for an empty map."""
+        """Return the source offset up to which the map covers the source; None for an empty map."""
         return self._placed[-1].page.end_source if self._placed else None
 
     def known(self) -> list[tuple[int, int]]:
-        """(first, first one after) of the source offsets that the map explains: each is in a
-        segment, or the session that copied there saw that it has no record. In order, joined.
-        Without what the target lost."""
+        """Return the merged (first, end) ranges of source offsets that the map covers, in order. A
+        covered offset is in a segment, or the session saw that it holds no record. Offsets that the
+        target lost are left out."""
         found: list[tuple[int, int]] = []
         for index, (segment, page) in enumerate(self._placed):
             if page.span.lost:

@@ -1,8 +1,8 @@
-"""The offset map as it is in its topic, with the pages that are needed and little more in memory.
+"""Holds the offset map of a topic with only the needed pages in memory.
 
-Heads of all pages are kept, a hundred bytes for each thousand breaks; of their contents only as
-many bytes as the owner allows, those used last. Others are read again from the topic, which keeps
-them. One thread follows the topic (`take`), others translate; safe to use from any thread.
+The heads of all pages are kept, about a hundred bytes per thousand breaks. Page contents are cached
+up to a number of bytes, least recently used out first. Other pages are read again from the topic.
+One thread follows the topic (`take`) while others translate. Thread-safe.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ __all__ = ["FetchPages", "OffsetMapStore"]
 _LOG = logging.getLogger(__name__)
 
 FetchPages = Callable[[Collection[int]], Mapping[int, tuple[bytes, bytes | None]]]
-"""Reads records of the map topic by their offsets: (key, value) of those that are still there."""
+"""Reads records of the map topic by offset: (key, value) of those that still exist."""
 
 CACHE_BYTES = 32 * 1024 * 1024
-"""Of page contents: about eight million breaks."""
+"""Size of the cache of page contents in bytes: about eight million breaks."""
 
 _TRIES = 3
-"""A page that is rewritten while it is looked up is looked up again."""
+"""Maximum number of lookups of a page that is rewritten during the lookup."""
 
 _Page = tuple[TopicPartition, PageSpan]
 _Wanted = tuple[TopicPartition, int]
 
 
 class _Task(NamedTuple):
-    """Source offsets of one partition that one page explains, ascending."""
+    """Source offsets of one partition that one page covers, ascending."""
 
     partition: TopicPartition
     stretch: Stretch
@@ -60,10 +60,10 @@ class _Task(NamedTuple):
 
 
 class OffsetMapStore:
-    """See the module."""
+    """The offset map of one topic. Thread-safe."""
 
     def __init__(self, fetch: FetchPages, cache_bytes: int = CACHE_BYTES) -> None:
-        """`fetch` is called on the translating thread, while nothing is locked."""
+        """`fetch` is called on the translating thread, without holding a lock."""
         self._fetch = fetch
         self._cache_bytes = cache_bytes
         self._lock = threading.Lock()
@@ -75,19 +75,21 @@ class OffsetMapStore:
         self._cached = 0
         self._last = -1
         self._absent: set[int] = set()
-        """Records of pages that could not be read in the call before."""
+        """Records of pages that the previous call could not read."""
 
     def forget(self) -> None:
-        """The topic was created again: nothing that was taken holds any more."""
+        """Drop everything, because the topic was re-created."""
         with self._lock:
             self._forget()
 
     def take(self, key: bytes | None, value: bytes | None, at: int) -> None:
-        """The next record of the topic; `at`: its offset. One that is no page is left out, and
-        the log says so. If its offset is not after the last one, the topic is another."""
+        """Add the next record of the topic; `at`: its offset. An invalid record is logged and
+        skipped. An offset that is not after the last one shows that the topic was re-created."""
         with self._lock:
             if at <= self._last:
-                _LOG.warning("the offset map begins anew at record %d: it was created again", at)
+                _LOG.warning(
+                    "the offset map topic was re-created; reading it again from record %d", at
+                )
                 self._forget()
             self._last = at
         try:
@@ -102,7 +104,9 @@ class OffsetMapStore:
             if value is not None:
                 page = page_span(first, value, at)
         except CorruptData as error:
-            _LOG.warning("record %d of the offset map is no page: %s", at, error)
+            _LOG.warning(
+                "ignoring record %d of the offset map, which is not a valid page: %s", at, error
+            )
             return
         with self._lock:
             index = self._indexes[topic, partition]
@@ -123,10 +127,11 @@ class OffsetMapStore:
     def known(
         self, wanted: Mapping[TopicPartition, Iterable[int]]
     ) -> dict[tuple[TopicPartition, int], Known]:
-        """What the map says of source offsets; those of partitions without pages are left out.
+        """Return what the map knows about source offsets. Those of partitions without pages are
+        left out.
 
-        Raises `RetriableError` where pages change faster than they can be read. A page that could
-        not be read in the call before, either, is gone: then its head has to do.
+        Raises `RetriableError` if pages change faster than they can be read. If a page could not be
+        read in the previous call either, it is gone, and only its head is used.
         """
         found: dict[_Wanted, Known] = {}
         waiting = {partition: sorted(set(sources)) for partition, sources in wanted.items()}
@@ -142,22 +147,22 @@ class OffsetMapStore:
                     place = place_by_head(stretch, source)
                     found[partition, source] = known_in_stretch(stretch, place)
             return found
-        raise RetriableError("The offset map changes while it is read")
+        raise RetriableError("The offset map changes faster than it can be read")
 
     def backward(self, partition: TopicPartition) -> BackwardMap:
-        """The map of one partition from target to source, whole."""
+        """Return the whole map of one partition from target to source."""
         return BackwardMap(MapPage.decode(*page) for page in self.pages(partition))
 
     def loss(self, partition: TopicPartition) -> int:
-        """The session of the partition's newest loss page; 0: there was none."""
+        """Return the session of the partition's newest loss page; 0 if there was none."""
         with self._lock:
             index = self._indexes.get(partition)
             return 0 if index is None else index.loss
 
     def pages(self, partition: TopicPartition) -> list[tuple[int, bytes]]:
-        """The first source offset and the contents of all pages of one partition. Raises
-        `RetriableError` where they change faster than they can be read. A page that is gone, as
-        `known` says, is only its beginning."""
+        """Return the first source offset and the contents of all pages of one partition. Only the
+        start is known of a page that is gone (see `known`). Raises `RetriableError` if pages change
+        faster than they can be read."""
         for _ in range(_TRIES):
             with self._lock:
                 index = self._indexes.get(partition)
@@ -169,10 +174,12 @@ class OffsetMapStore:
             return [
                 (page.first_source, contents.get(page.at) or _beginning(page)) for page in pages
             ]
-        raise RetriableError("The offset map changes while it is read")
+        raise RetriableError("The offset map changes faster than it can be read")
 
     def _still_absent(self, pages: Iterable[PageSpan]) -> bool:
-        """Whether these pages, which could not be read, could not be read before."""
+        """Whether these pages, which could not be read, could not be read in the previous call
+        either.
+        """
         absent = {page.at for page in pages}
         known = absent <= self._absent
         self._absent |= absent
@@ -206,7 +213,8 @@ class OffsetMapStore:
     def _translate(
         self, tasks: Collection[_Task], found: dict[_Wanted, Known]
     ) -> dict[TopicPartition, list[int]]:
-        """Do these; returns what must be looked up anew, as its page is not there any more."""
+        """Translate these. Returns the tasks to look up again, because their page is no longer
+        there."""
         contents = self._contents([(task.partition, task.stretch.page) for task in tasks])
         missing: dict[TopicPartition, list[int]] = defaultdict(list)
         for partition, stretch, sources in tasks:
@@ -221,7 +229,7 @@ class OffsetMapStore:
         return missing
 
     def _contents(self, pages: Collection[_Page]) -> dict[int, bytes]:
-        """Page contents by the offsets of their records; without those that are gone."""
+        """Return page contents by record offset, without those that are gone."""
         contents: dict[int, bytes] = {}
         with self._lock:
             for _, page in pages:
@@ -232,7 +240,7 @@ class OffsetMapStore:
         absent = {page.at: (key, page) for key, page in pages if page.at not in contents}
         if absent:
             for at, (key, value) in self._fetch(sorted(absent)).items():
-                # Another page can be there, where the topic was created again.
+                # If the topic was re-created, another page can be at this offset.
                 if value is not None and _is_page(absent[at], key, value):
                     contents[at] = value
                     with self._lock:
@@ -260,6 +268,6 @@ def _is_page(wanted: _Page, key: bytes, value: bytes) -> bool:
 
 
 def _beginning(page: PageSpan) -> bytes:
-    """What is still known of a page that is gone: where it begins."""
+    """Return the start of a page that is gone, which its head still shows."""
     begins = Segment(page.first_source, page.first_target, 0)
     return MapPage(page.session, [begins]).encode()

@@ -1,9 +1,8 @@
-"""Keeps the offset map as long as the source keeps the records, and no longer.
+"""Deletes pages of the offset map once the source has deleted their records.
 
-`PageIndex` knows which pages the map topic holds and says which of them explain nothing any more:
-those before the source's log start, and those that later sessions copied over. `PageIndexReader`
-fills it once from the topic, on a thread of its own, so that a start never waits long for it, and
-what else the topic has.
+`PageIndex` knows the pages in the map topic and finds the useless ones: pages before the source's
+log start, and pages of ranges that later sessions copied again. `PageIndexReader` reads the topic
+once on its own thread, so that a start does not wait long for it.
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ class PageIndex:
         self._losses: dict[TopicPartition, int] = {}
 
     def note_loss(self, key: TopicPartition, session: int) -> None:
-        """The topic says that a loss page of this session was written."""
+        """Note that this session wrote a loss page, according to the topic."""
         self._losses[key] = max(session, self._losses.get(key, -1))
         self._newest[key] = max(session, self._newest.get(key, -1))
 
     def add(self, key: TopicPartition, span: PageSpan) -> None:
-        """A page is in the topic (again)."""
+        """Add or replace a page that is in the topic."""
         self._newest[key] = max(span.session, self._newest.get(key, -1))
         if not self.is_late(key, span):
             self._pages.setdefault(key, {})[span.first_source] = span
 
     def remove(self, key: TopicPartition, first_source: int) -> None:
-        """A page was deleted from the topic."""
+        """Remove a page that was deleted from the topic."""
         self._pages.get(key, {}).pop(first_source, None)
 
     def is_late(self, key: TopicPartition, span: PageSpan) -> bool:
@@ -69,8 +68,8 @@ class PageIndex:
     def knows(
         self, key: TopicPartition, first_source: int, session: int = -1, target: int = -1
     ) -> bool:
-        """Whether there is a page with this first source offset, as far as is known; with this
-        session and first target offset, if they are given."""
+        """Whether a page with this first source offset is known; if given, with this session and
+        first target offset."""
         known = self._pages.get(key, {}).get(first_source)
         if known is None or session < 0:
             return known is not None
@@ -85,32 +84,32 @@ class PageIndex:
         return key in self._losses or any(span.lost for span in self.spans(key))
 
     def newest(self, key: TopicPartition) -> int:
-        """The highest session that was seen of a partition; -1: none was."""
+        """Return the highest session that was seen for a partition; -1 if there was none."""
         return self._newest.get(key, -1)
 
     def spans(self, key: TopicPartition) -> Collection[PageSpan]:
-        """A partition's pages."""
+        """Return a partition's pages."""
         return self._pages.get(key, {}).values()
 
     def reach(self, key: TopicPartition) -> int:
-        """How far any page of a partition knows the source."""
+        """Return the source offset up to which any page of a partition covers the source."""
         return max((span.end_source for span in self._pages.get(key, {}).values()), default=0)
 
     def useless(self, key: TopicPartition, log_start: int) -> list[bytes]:
-        """Take the pages that explain nothing at or after `log_start`: their record keys, for
-        tombstones.
+        """Remove the pages that cover nothing at or after `log_start`. Returns their record keys,
+        for tombstones.
 
-        A page that a later session overrules stays until that session has copied as far: until
-        then it says of which offsets older syncs are not to be gone by. A page before the log start
-        stays as long as an older one reaches further, which it overrules. So does the last
-        page before it: it says where the target goes on, up to the next one.
+        A page that a later session overrides is kept until that session has copied as far, because
+        until then it shows which older syncs are invalid. A page before the log start is kept while
+        an older page that it overrides reaches further. The last page before the log start is also
+        kept: it shows where the target continues, up to the next page.
         """
         pages = self._pages.get(key, {})
         again = _copied_again(pages.values())
         passed = _passed(pages.values(), log_start)
         gone: list[int] = []
         reach = 0
-        # Earlier versions noted losses by their pages only.
+        # Earlier versions recorded losses only as pages.
         loss = max((span for span in pages.values() if span.lost), default=None)
         if loss is not None and loss.session <= self._losses.get(key, -1):
             loss = None
@@ -130,9 +129,9 @@ class PageIndex:
 
 
 def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
-    """The last page that begins at or before this target offset, which the target still has:
-    (source, target) of its beginning. Where all begin behind it: where the first page begins, and
-    the target offset, as nothing is known of what is before."""
+    """Return (source, target) of the start of the last page that starts at or before this target
+    offset, which the target still has. If all pages start after it: the source offset at which the
+    first page starts, and the target offset, because nothing is known of earlier offsets."""
     found: tuple[int, int] | None = None
     end = target
     first: int | None = None
@@ -191,7 +190,8 @@ def before_all_lost(
 
 
 def _passed(spans: Iterable[PageSpan], log_start: int) -> set[int]:
-    """The first source offsets of pages that a later one follows at or before `log_start`."""
+    """Return the first source offsets of pages that a later page follows at or before
+    `log_start`."""
     found: set[int] = set()
     latest = -1
     for span in sorted(spans, reverse=True):
@@ -207,8 +207,8 @@ def _inside(span: PageSpan, covered: tuple[int, int]) -> bool:
 
 
 def _copied_again(spans: Iterable[PageSpan]) -> dict[int, tuple[int, int]]:
-    """Session -> the source offsets that later sessions cover without a gap, from the lowest one
-    that they cover: (first, end)."""
+    """Return, by session, the source offsets that later sessions cover without a gap, from the
+    lowest one: (first, end)."""
     sessions: dict[int, list[PageSpan]] = {}
     for span in spans:
         sessions.setdefault(span.session, []).append(span)
@@ -226,8 +226,8 @@ def _copied_again(spans: Iterable[PageSpan]) -> dict[int, tuple[int, int]]:
 
 
 def _run(spans: Sequence[PageSpan]) -> tuple[int, int]:
-    """(first, end) of what a session's pages cover from its first one on, without a gap. Of a loss
-    page's offsets nothing was copied."""
+    """Return (first, end) of the offsets that a session's pages cover without a gap from its first
+    page on. Offsets of a loss page are not copied."""
     first = end = spans[0].first_source
     for span in spans:
         if span.first_source > end or span.lost:
@@ -237,11 +237,13 @@ def _run(spans: Sequence[PageSpan]) -> tuple[int, int]:
 
 
 class MapTopic(NamedTuple):
-    """What the map topic holds: the spans of its pages, what is known of partitions' logs, where
-    partitions began, and each partition's last page, as (first source offset, record value).
-    `reached`: how far it was read; None: it could not be read. `losses`: the session of each
-    partition's newest loss page, where it is noted. `late`: the first source offsets of pages that
-    an earlier session wrote over, `gone`: of pages that were deleted."""
+    """The contents of the map topic: spans of its pages, facts about partitions' logs, start
+    positions, and each partition's last page as (first source offset, record value).
+
+    `reached`: how far it was read; None: it could not be read. `losses`: the noted session of each
+    partition's newest loss page. `late`: the first source offsets of pages that an earlier session
+    overwrote. `gone`: those of deleted pages.
+    """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
     facts: Mapping[TopicPartition, LogIdentity]
@@ -253,16 +255,16 @@ class MapTopic(NamedTuple):
     gone: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
 
     def without_contents(self) -> MapTopic:
-        """What a reading that goes on from here has to know of it."""
+        """Return the parts that a read needs to continue from here."""
         return MapTopic({}, {}, self.firsts, self.reached)
 
 
 class MapTopicReading:
-    """Makes a `MapTopic` of the map topic's records. Pure; belongs to one thread."""
+    """Builds a `MapTopic` from the map topic's records. Pure; belongs to one thread."""
 
     def __init__(self, topic: str, before: MapTopic) -> None:
-        """`before`: what an earlier reading found. What was written since is added to its first
-        positions; pages and facts are then only those that were written since."""
+        """`before`: the result of an earlier read, from which this one continues. The result then
+        contains all start positions, but only those pages and facts that were written since."""
         self._topic = topic
         self._before = before
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
@@ -279,7 +281,7 @@ class MapTopicReading:
         }
 
     def take(self, record: LogRecord) -> None:
-        """The next record."""
+        """Add the next record."""
         try:
             if not is_note_key(record.key):
                 self._take_page(record)
@@ -288,10 +290,12 @@ class MapTopicReading:
                 if partition is not None:
                     take(partition, record)
         except CorruptData as error:
-            _LOG.warning("topic %s holds a record that is no page: %s", self._topic, error)
+            _LOG.warning(
+                "ignoring a record of topic %s that is not a valid page: %s", self._topic, error
+            )
 
     def read(self, reached: Mapping[int, int]) -> MapTopic:
-        """What was found. `reached`: how far was read."""
+        """Return the result. `reached`: how far the topic was read."""
         return MapTopic(
             {key: list(pages.values()) for key, pages in self._pages.items()},
             self._facts,
@@ -304,7 +308,7 @@ class MapTopicReading:
         )
 
     def unread(self) -> MapTopic:
-        """What is known where the topic could not be read."""
+        """Return the result if the topic could not be read."""
         return self._before.without_contents()
 
     def _take_page(self, record: LogRecord) -> None:
@@ -330,7 +334,7 @@ class MapTopicReading:
         if last is not None and last[0][:2] > span[:2]:
             return
         if span.lost:
-            # What earlier pages say of the target's end does not hold any more.
+            # The target end in earlier pages is no longer valid.
             self._last.pop(key, None)
         else:
             self._last[key] = span, record.value
@@ -368,8 +372,8 @@ class PageIndexReader:
         on_read: Callable[[MapTopic], None],
         before: MapTopic = NOTHING_READ,
     ) -> None:
-        """Args: properties: Java consumer properties of the cluster that hosts the map.
-        before: as `MapTopicReading` says; what it reached is not read again."""
+        """Args: properties: Java consumer properties for the cluster that hosts the map. before:
+        see `MapTopicReading`; records that it reached are not read again."""
         self._on_read = on_read
         self._reading = MapTopicReading(topic, before)
         self._log = TopicLog(topic, properties, self._reading.take, after=before.reached)
@@ -381,7 +385,7 @@ class PageIndexReader:
         try:
             self._log.start(Deadline(_READ_TIMEOUT_S))
         except ConnectError as error:
-            _LOG.info("the offset map was not read, so old pages stay: %s", error)
+            _LOG.info("cannot read the offset map, so old pages are not deleted: %s", error)
         else:
             found = self._reading.read(self._log.positions)
         finally:
@@ -389,6 +393,6 @@ class PageIndexReader:
         self._on_read(found)
 
     def close(self) -> None:
-        """End the reading, also in the middle."""
+        """Stop reading, even before the end."""
         self._log.stop(Deadline(_CLOSE_S))
         self._thread.join(_CLOSE_S)

@@ -1,7 +1,7 @@
 """The pages of the offset map that a flow's task writes: which are due, and which can be deleted.
 
-Knows each partition's pages in the making and the spans of those in the map's topic. Does no I/O:
-`books.py` reads the topic and writes what is due. Belongs to one thread.
+Knows each partition's current pages and the spans of those in the map topic. It does no I/O:
+`offset_sync_writer.py` reads the topic and writes due pages. Belongs to one thread.
 """
 
 from __future__ import annotations
@@ -44,21 +44,20 @@ class DuePages(NamedTuple):
     delete: Mapping[int, PageSpan | None] = MappingProxyType({})
 
     def records(self) -> list[tuple[bytes, bytes | None]]:
-        """(key, value) of their records."""
-        # First, as a reader does not take a page of an earlier session for one of a later.
+        """Return (key, value) of the records to write."""
+        # First, because a reader ignores a page of an earlier session after one of a later session.
         records: list[tuple[bytes, bytes | None]] = [
             (page_key(*self.key, first), None) for first in self.delete
         ]
         records += [(page_key(*self.key, page.first_source), page.encode()) for page in self.pages]
         if self.loss is not None:
-            # After its page: whoever knows of the loss is to know of what was lost.
+            # After its page, so that readers who know of the loss also know the lost offsets.
             records.append((note_key(Note.LOSS, self.key), encode_loss(self.loss)))
         return records
 
 
 class _Unplaced(NamedTuple):
-    """A loss page, the target offset from which on records are lost, and where that is on both
-    sides, if it is known."""
+    """A loss page, the first lost target offset, and its place on both sides if it is known."""
 
     page: MapPage
     target: int
@@ -77,7 +76,7 @@ def _head_of(span: PageSpan) -> MapPage:
 
 
 class MapWriter:
-    """See the module."""
+    """The due pages of all partitions of a task. Belongs to one thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -87,7 +86,7 @@ class MapWriter:
         self._parting: set[TopicPartition] = set()
         self._index = PageIndex()
         self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
-        """Of partitions as earlier sessions left them: (first source offset, record value)."""
+        """Each partition's last page of earlier sessions: (first source offset, record value)."""
         self._urgent: set[TopicPartition] = set()
         self._wrong: dict[TopicPartition, dict[int, PageSpan | None]] = {}
         """First source offsets of pages that others wrote, wrote over, or deleted, and which pages
@@ -95,16 +94,18 @@ class MapWriter:
         self._unnoted: dict[TopicPartition, int] = {}
         """Sessions of loss pages that are still to be noted."""
         self._unplaced: dict[TopicPartition, list[_Unplaced]] = {}
-        """Loss pages that wait until the topic was read: before, their session is a guess."""
+        """Loss pages that wait until the topic was read, because their session is provisional
+        before."""
 
-    # The topic, as it is read.
+    # Reading the topic.
 
     def reads(self) -> None:
-        """The topic is being read, again: what it has of partitions that come is not known yet."""
+        """Note that the topic is being read (again): its contents for new partitions are not known
+        yet."""
         self._reading = True
 
     def has_read(self, found: MapTopic) -> None:
-        """The topic was read; only what was written since the last time counts in `found`."""
+        """Apply the result of a read. In `found`, only records since the last read count."""
         self._reading = False
         self._trims = found.reached is not None
         self._last_pages.update(found.last_pages)
@@ -129,8 +130,8 @@ class MapWriter:
                     self._urgent.add(key)
 
     def _compare(self, found: MapTopic) -> None:
-        """Note what others, who do not have these partitions any more, wrote too late: over pages
-        of later sessions, with a session that nobody knew of, or deletions."""
+        """Note late writes of workers that no longer have these partitions: over pages of later
+        sessions, with an unknown session, or deletions."""
         for key, spans in found.pages.items():
             pages = self._partitions.get(key)
             mine = pages is not None and pages.settled and key not in self._parting
@@ -169,21 +170,21 @@ class MapWriter:
                 again.append(_head_of(span))
         return wrong, again
 
-    # What was copied, and what was lost.
+    # Copied and lost records.
 
     def copied(self, key: TopicPartition, source: int, count: int, target: int) -> None:
-        """`count` records from `source` on are on the target from `target` on."""
+        """Record that `count` records from `source` on are on the target from `target` on."""
         self._of(key).copied(source, count, target)
 
     def seen(self, key: TopicPartition, position: int) -> None:
-        """Every record before `position` is on the target, or needs no copying."""
+        """Record that every record before `position` is on the target or needs no copying."""
         pages = self._partitions.get(key)
         if pages is not None:
             pages.seen(position)
 
     def lost(self, key: TopicPartition, loss: Loss, known: Anchor | None) -> bool:
-        """One of the partition's logs lost something. `known`: a place on both sides before what
-        the target lost. Returns whether there are pages to be written at once."""
+        """Record a loss in one of the partition's logs. `known`: a place on both sides before the
+        lost target offsets. Returns whether pages must be written at once."""
         pages = self._of(key)
         end = loss.position
         if loss.resume is not None and loss.decision is Decision.NEXT:
@@ -192,10 +193,10 @@ class MapWriter:
             place = self._place_of(key, pages, loss.first, known)
         elif loss.kind is LossKind.TARGET_RECREATED:
             pages.take_unsaved()
-            # The map may know of offsets beyond, of another life of the source's topic.
+            # The map may cover later offsets of a previous topic with this name.
             place, end = (0, 0), max(end, self._index.reach(key))
         elif loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
-            # The offsets are given again, to records that come after all that the target has.
+            # The source reuses these offsets for records that follow all records on the target.
             end_before = self._end_of(key, pages)
             pages.take_unsaved()
             if end_before is None:
@@ -217,8 +218,8 @@ class MapWriter:
     def _place_of(
         self, key: TopicPartition, pages: PartitionPages, target: int, known: Anchor | None
     ) -> Anchor | None:
-        """The source offset that was at this target offset, or the nearest place before it that is
-        known on both sides."""
+        """Return the source offset that was at this target offset, or the nearest earlier place
+        that is known on both sides."""
         place = pages.place_of(target)
         if place is None and key in self._last_pages:
             source = source_at(page_segments(*self._last_pages[key]), target)
@@ -231,7 +232,7 @@ class MapWriter:
         return None if place is None else before_all_lost(spans, target, place, known)
 
     def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
-        """How far the copy is on the target at least; None: nothing is known of it."""
+        """Return the minimum target end of the copy; None if nothing is known."""
         end = pages.end_target
         if end is None and key in self._last_pages:
             end = end_target(page_segments(*self._last_pages[key]))
@@ -247,7 +248,7 @@ class MapWriter:
         self._parting.discard(key)
         if pages is not None and not pages.settled:
             return pages
-        # A partition that came back: others may have copied it meanwhile.
+        # The partition returned. Another task may have copied it meanwhile.
         left = [] if pages is None else pages.take_unsaved()
         session = max(self._clock.now_ms(), self._index.newest(key) + 1)
         pages = PartitionPages(session, settled=not self._reading)
@@ -256,16 +257,15 @@ class MapWriter:
         return pages
 
     def forget(self, key: TopicPartition) -> None:
-        """A partition left, and its position is stored. What is still to be written of it stays
-        due."""
+        """Drop a partition that left and whose position is stored. Its due pages stay due."""
         if key in self._partitions:
             self._parting.add(key)
 
-    # What is to be written.
+    # Due pages.
 
     def due(self, keys: Iterable[TopicPartition]) -> list[DuePages]:
-        """Pages of these partitions that changed, and those that must not wait. The caller writes
-        them, and tells `failed` of those that could not be."""
+        """Return the changed pages of these partitions, and urgent pages of any. The caller writes
+        them and passes failed ones to `failed`."""
         for key in [key for key in self._parting if not self._partitions[key].unwritten]:
             self._parting.discard(key)
             del self._partitions[key]
@@ -288,7 +288,7 @@ class MapWriter:
         return found
 
     def failed(self, due: Iterable[DuePages]) -> None:
-        """These could not be written: they are due again with the next call."""
+        """Make these pages due again, because they could not be written."""
         for key, unsaved, loss, stray in due:
             if stray:
                 self._wrong.setdefault(key, {}).update(stray)
@@ -302,7 +302,8 @@ class MapWriter:
                 self._urgent.add(key)
 
     def useless(self, key: TopicPartition, log_start: int) -> list[bytes]:
-        """Keys of pages to delete. None as long as it is not known which pages there are: an older
-        one would count again, and what another worker wrote under a key may be what counts."""
+        """Return the keys of pages to delete. None while the pages in the topic are not known,
+        because after a deletion an older page would count again, or a page of another worker might
+        be deleted."""
         known = self._trims and not self._reading
         return self._index.useless(key, log_start) if known else []

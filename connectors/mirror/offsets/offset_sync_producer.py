@@ -1,7 +1,7 @@
-"""Writes offset syncs and offset map pages, without ever making the copier wait.
+"""Writes offset syncs and offset map pages without blocking the copier.
 
-One confluent-kafka producer for both topics: they are on the same cluster, with the same client
-properties. Belongs to the task's thread; delivery reports come inside `poll`.
+Both topics are on the same cluster and share one confluent-kafka producer. Belongs to the task's
+thread; delivery reports arrive during `poll`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _LOG = logging.getLogger(__name__)
 _PAGES = "Pages of the offset map"
 
 MAX_SYNCS_IN_FLIGHT = 10
-"""As MirrorMaker 2: more wait, and only the newest of each partition."""
+"""Maximum number of offset syncs in flight, as in MirrorMaker 2. Further syncs wait, and only the
+newest of each partition is kept."""
 
 
 class RecordProducer(Protocol):
-    """As much of a confluent-kafka producer as is used here."""
+    """The methods of a confluent-kafka producer that are used here."""
 
     def produce(
         self,
@@ -43,17 +44,17 @@ class RecordProducer(Protocol):
         partition: int,
         on_delivery: Callable[[KafkaError | None, Message], None],
     ) -> None:
-        """Queue a record. Raises BufferError where the queue is full."""
+        """Queue a record. Raises BufferError if the queue is full."""
 
     def poll(self, timeout: float) -> int:
-        """Call the `on_delivery` of records that were delivered, or could not be."""
+        """Call `on_delivery` of records that were delivered or failed."""
 
     def purge(self) -> None:
-        """Drop what is queued."""
+        """Drop queued records."""
 
 
 class OffsetSyncProducer:
-    """See the module."""
+    """Writes offset syncs and offset map pages. Belongs to the task's thread."""
 
     def __init__(self, producer: RecordProducer, syncs_topic: str, map_topic: str) -> None:
         """Args: producer: of the cluster that hosts both topics."""
@@ -69,42 +70,46 @@ class OffsetSyncProducer:
 
     @property
     def trouble(self) -> str | None:
-        """Why what was last to be written to one of the topics was not; None: it was."""
+        """Return why the last write to one of the topics failed; None if it succeeded."""
         return "\n".join(self._troubles.values()) or None
 
     def _note(self, what: str, error: ConnectError | None) -> None:
-        """Each reason is logged once, until writing works again."""
+        """Log each reason once, until writing succeeds again."""
         if error is None:
             self._troubles.pop(what, None)
             self._told.pop(what, None)
             return
-        text = f"{what} are not written, so groups are translated to earlier places: {error}"
+        text = (
+            f"Cannot write {what}; translated offsets will lag behind, so a failover re-reads "
+            f"more records: {error}"
+        )
         if self._told.get(what) != text:
             _LOG.warning("%s", text)
         self._told[what] = text
         if what == _PAGES and not self._map_works and not_authorized(error):
-            return  # permissions for MirrorMaker 2, which has no map: such a flow is well
+            # Permissions for MirrorMaker 2 do not include the map: such a flow counts as healthy.
+            return
         self._troubles[what] = text
 
     # Offset syncs: best effort, as in Java.
 
     def sync(self, sync: OffsetSync) -> None:
-        """Send this sync soon; a newer one of the same partition replaces one that waits for syncs
-        in flight. As with MirrorMaker 2 the first sync of a partition is written: groups behind the
-        others are translated by it."""
+        """Send this sync soon. It replaces a sync of the same partition that waits for others in
+        flight. As in MirrorMaker 2, the first sync of a partition is always written, because groups
+        behind the others are translated with it."""
         if (sync.topic, sync.partition) in self._pending:
             self.flush_syncs()
         self._pending[sync.topic, sync.partition] = sync
 
     def flush_syncs(self) -> None:
-        """Send what waits, as far as the bound on syncs in flight allows."""
+        """Send waiting syncs, up to the limit of syncs in flight."""
         while self._pending and self._syncs_in_flight < MAX_SYNCS_IN_FLIGHT:
             key = next(iter(self._pending))
             sync = self._pending[key]
             try:
                 self._send(self._syncs_topic, sync.key(), sync.value(), self._sync_delivered)
             except BufferError:
-                return  # the producer's queue is full: the next turn tries again
+                return  # The producer's queue is full; the next call tries again.
             del self._pending[key]
             self._syncs_in_flight += 1
 
@@ -112,11 +117,11 @@ class OffsetSyncProducer:
         self._syncs_in_flight -= 1
         self._note("Offset syncs", error)
 
-    # Map pages: awaited before the offsets they explain are stored.
+    # Map pages: acknowledged before the offsets that they cover are stored.
 
     def write_pages(self, pages: list[tuple[bytes, bytes | None]]) -> Future[None]:
-        """Write (key, value) pages. Done when the last is acknowledged; fails with the first
-        error."""
+        """Write (key, value) pages. The future completes when the last page is acknowledged, and
+        fails with the first error."""
         result: Future[None] = Future()
         left = len(pages)
         failed: list[ConnectError] = []
@@ -161,20 +166,21 @@ class OffsetSyncProducer:
                 topic, value=value, key=key, partition=0, on_delivery=on_delivery
             )
         except KafkaException as error:
-            # The client knows already that the topic may not be written, say.
+            # The client already knows about an error, for example that writing to the topic is not
+            # permitted.
             delivered(from_librdkafka(error.args[0], what, needs))
         else:
             self._undelivered += 1
 
     def poll(self) -> None:
-        """Take delivery reports. Call often; returns at once."""
+        """Handle delivery reports. Call often; returns at once."""
         if self._undelivered:
             self._producer.poll(0)
         if self._pending:
             self.flush_syncs()
 
     def close(self, deadline: Deadline) -> None:
-        """Send what waits, within the deadline."""
+        """Send what waits, within the deadline, and close."""
         while (self._pending or self._undelivered) and not deadline.expired():
             self.flush_syncs()
             self._producer.poll(min(0.05, deadline.remaining()))

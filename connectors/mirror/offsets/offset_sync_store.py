@@ -1,9 +1,10 @@
-"""MirrorMaker 2's own memory of offset syncs, and the translation it allows.
+"""MirrorMaker 2's store of offset syncs, and the translation with it.
 
-Of each source partition 64 slots are kept, ever farther apart: near the newest sync a translation
-is close, far behind it falls back by up to half of the distance. What is kept depends on the order
-of syncs only, so every reader of the same topic that follows these rules gives the same answers.
-Slots may hold the same sync; that they do is part of the rules, so syncs are compared by identity.
+For each source partition 64 slots hold syncs at growing distances. Near the newest sync a
+translation is close; far behind it, it is too low by up to half of the distance. The slots depend
+only on the order of syncs, so every reader of the same topic that follows these rules translates
+alike. Several slots may hold the same sync, which is part of the rules, so syncs are compared by
+identity.
 
 Invariants, for slots i < j with different syncs (`validate` checks them):
 
@@ -11,7 +12,7 @@ Invariants, for slots i < j with different syncs (`validate` checks them):
     up[i] <= up[j] + 2^j - 2^i         close enough together
     up[i] >= up[j] + 2^max(i-2, 0)     far enough apart, unless up[i] = up[j]
 
-Source: KIP-382 and Kafka 4.3.1's OffsetSyncStore, whose states `tests/unit` holds. Pure. Slots are
+Source: KIP-382 and Kafka 4.3.1's OffsetSyncStore, whose states are in `tests/unit`. Pure. Slots are
 replaced as a whole, so one thread may apply syncs while others translate.
 """
 
@@ -27,15 +28,16 @@ __all__ = ["SLOTS", "TOO_OLD", "OffsetSyncStore"]
 
 SLOTS = 64
 TOO_OLD = -1
-"""Java's answer for an offset before every sync that is kept."""
+"""Java's result for an offset before all kept syncs."""
 
 
 class OffsetSyncStore:
-    """The syncs of one offset-syncs topic; see the module."""
+    """The syncs of one offset-syncs topic. One thread may apply syncs while others translate."""
 
     def __init__(self, *, keep_all_while_loading: bool = True) -> None:
-        """`keep_all_while_loading` False: until `finish_loading`, each sync replaces all before
-        it. Java does so where it could not read its own checkpoints, so as not to go back."""
+        """`keep_all_while_loading` False: until `finish_loading`, each sync replaces all earlier
+        ones. Java does so if it could not read its own checkpoints, so that groups do not move
+        back."""
         self._slots: dict[TopicPartition, list[OffsetSync]] = {}
         self._keep_all = keep_all_while_loading
         self._loading = True
@@ -45,11 +47,11 @@ class OffsetSyncStore:
         return self._loading
 
     def finish_loading(self) -> None:
-        """The topic was read to its end; translations are given from now on."""
+        """Note that the topic was read to its end. Translations are possible from now on."""
         self._loading = False
 
     def apply(self, sync: OffsetSync) -> None:
-        """The next sync of the topic."""
+        """Apply the next sync of the topic."""
         key = (sync.topic, sync.partition)
         slots = self._slots.get(key)
         rewound = slots is not None and sync.upstream_offset < slots[0].upstream_offset
@@ -59,22 +61,23 @@ class OffsetSyncStore:
             self._slots[key] = _with_newest(slots, sync)
 
     def translate(self, topic: str, partition: int, upstream: int) -> int | None:
-        """Where a group that reads `upstream` next goes on, at the latest, without leaving out a
-        record. None: nothing is known of the partition. `TOO_OLD`: no sync is old enough."""
+        """Return the highest target offset that is safe for a group that reads `upstream` next, so
+        that no record is skipped. None: nothing is known of the partition. `TOO_OLD`: no sync is
+        old enough."""
         if self._loading or (topic, partition) not in self._slots:
             return None
         sync = self.nearest(topic, partition, upstream)
         if sync is None:
             return TOO_OLD
-        # The record at an earlier sync was read; of those behind it nothing is known.
+        # The record at an earlier sync was read. Nothing is known of the records after it.
         read = sync.upstream_offset < upstream
         return sync.downstream_offset + 1 if read else sync.downstream_offset
 
     def nearest(
         self, topic: str, partition: int, upstream: int, below: int | None = None
     ) -> OffsetSync | None:
-        """The newest sync that is not after `upstream`; None where there is none, or still
-        loading. `below`: only of target offsets before this one."""
+        """Return the newest sync that is not after `upstream`; None if there is none, or while
+        loading. `below`: only syncs with a target offset before this one."""
         if self._loading:
             return None
         for sync in self._slots.get((topic, partition), ()):
@@ -84,11 +87,11 @@ class OffsetSyncStore:
         return None
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """The source partitions that there are syncs of."""
+        """Return the source partitions with syncs."""
         return list(self._slots)
 
     def syncs(self, topic: str, partition: int) -> list[tuple[int, OffsetSync]]:
-        """(first slot, sync) of each different sync, newest first."""
+        """Return (first slot, sync) of each different sync, newest first."""
         found: list[tuple[int, OffsetSync]] = []
         for index, sync in enumerate(self._slots.get((topic, partition), ())):
             if not found or found[-1][1] is not sync:
@@ -113,8 +116,8 @@ def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
 
 
 def _with_newest(old: list[OffsetSync], newest: OffsetSync) -> list[OffsetSync]:
-    """The slots after one more sync. The steps are Java's, because which syncs survive is what
-    makes translations agree."""
+    """Return the slots after one more sync. The steps are Java's, because the remaining syncs must
+    be the same for translations to agree."""
     slots = old.copy()
     slots[0] = candidate = newest
     cursor = 0

@@ -1,8 +1,8 @@
-"""The books of a flow: offset syncs, offset map pages and source offsets, from what was copied.
+"""Writes the offset syncs and offset map pages of a flow, and prepares its source offsets.
 
-Whoever copies tells `copied` where source records are on the target, and `prepare` how far each
-partition is; what is written of that is the same, whether threads of a worker, Spark or a backfill
-copied. Belongs to one thread.
+The copier reports with `copied` where source records are on the target, and with `prepare` how far
+each partition is. The result is the same for copies by worker threads, Spark or a backfill. Belongs
+to one thread.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ __all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "so
 _CLOSE_SYNCS_S = 2.0
 
 _CHECK_EVERY_S = 300.0
-"""Well before the map's topic is compacted: until then readers see the page that was written
-over, too, and go by the later session."""
+"""How often the map topic is read again. It is well below the time until the topic is compacted, so
+readers still see an overwritten page and use the later session."""
 
 _FROZEN_S = 10.0
-"""A worker that did nothing for so long was frozen. It may be out of its group, or soon will be."""
+"""A worker that made no call for this long was frozen. It may have left its group, or soon will."""
 
 PAGES_EVERY_S = 5.0
-"""How often map pages are written under exactly-once, where offsets are stored without them: a page
-for every transaction would cost more than it is worth."""
+"""How often map pages are written under exactly-once, where offsets are stored without them,
+because a page per transaction would be too expensive."""
 
 
 class Reached(NamedTuple):
-    """Every record of `source` before `position` is on the target, or needs no copying.
-    `log_start`: the source's first offset, as far as known; -1: it is not. `facts`: what is known
-    of both logs, to be kept for the next start."""
+    """Progress of a partition: every record of `source` before `position` is on the target or needs
+    no copying. `log_start`: the source's log start offset; -1: not known. `facts`: facts about both
+    logs, stored for the next start."""
 
     source: TopicPartition
     position: int
@@ -57,8 +57,9 @@ class Reached(NamedTuple):
 
 
 def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
-    """Under what a partition's source offset is stored. `alias`: the source cluster's."""
-    # Key order as Java writes it: it is part of the stored key's bytes.
+    """Return the key under which a partition's source offset is stored. `alias`: the source
+    cluster's."""
+    # Java's key order, because it determines the bytes of the stored key.
     return {"cluster": alias, "partition": key[1], "topic": key[0]}
 
 
@@ -76,7 +77,7 @@ def position_after(offset: SourceOffset | None) -> int | None:
 
 
 class OffsetSyncWriter:
-    """See the module."""
+    """Writes the offset syncs and the offset map of one task. Belongs to one thread."""
 
     def __init__(
         self,
@@ -93,13 +94,13 @@ class OffsetSyncWriter:
         self._syncs: OffsetSyncProducer | None = None
         self._map = MapWriter(clock)
         self._topics: BookTopics | None = None
-        """Where the map is read; None: there is none, or these are closed."""
+        """Reads the map topic; None: there is no map, or the writer is closed."""
         self._reader: MapReader | None = None
         self._read: deque[MapTopic] = deque()
         self._found: MapTopic | None = None
         self._looks_again = False
         self._checks = False
-        """What is read now is only compared with what was written here."""
+        """Whether the current read is only compared with the pages of this task."""
         self._stood_still = False
         """This was frozen, and has not read since what others wrote."""
         self._polled_at = clock.monotonic()
@@ -107,7 +108,7 @@ class OffsetSyncWriter:
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
-        """Those of them that were written here, which may be under way while others are read."""
+        """Pages of this task that may be in flight while the topic is read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
         topics = topics or KafkaBookTopics(config, index)
@@ -118,19 +119,19 @@ class OffsetSyncWriter:
 
     @property
     def trouble(self) -> str | None:
-        """What cannot be written down for now; None: all is."""
+        """Return what cannot be written now; None if everything can."""
         return None if self._syncs is None else self._syncs.trouble
 
     def facts(self) -> Mapping[TopicPartition, LogIdentity] | None:
-        """What was known of the partitions' logs when this began, or began to look again; None
-        while it is being read."""
+        """Return the facts about the partitions' logs from the last read; None while the topic is
+        being read."""
         if self._topics is None:
             return {}
         self._take_read()
         return self._facts if self._reader is None or self._checks else None
 
     def _read_map(self, before: MapTopic, *, checks: bool = False) -> None:
-        assert self._topics is not None, "the books are closed"
+        assert self._topics is not None, "the offset sync writer is closed"
         self._checks = checks
         self._stood_still = False
         self._check_at = self._clock.monotonic() + _CHECK_EVERY_S
@@ -142,7 +143,7 @@ class OffsetSyncWriter:
     def _take_read(self) -> None:
         if not self._read:
             return
-        self._close_reader()  # it has done its work
+        self._close_reader()  # The read is finished.
         found = self._read.popleft()
         # The pages need not be kept twice.
         self._found = found.without_contents()
@@ -155,8 +156,8 @@ class OffsetSyncWriter:
             self._read_map(self._found)
 
     def _check(self) -> None:
-        """A worker that was frozen, or could not write, may write pages of partitions that were
-        taken from it long ago, over pages that were written here: look, now and then."""
+        """Read the topic from time to time, because a worker that was frozen or could not write may
+        overwrite pages of partitions that it has lost."""
         due = self._clock.monotonic() >= self._check_at
         if due and self._reader is None and self._topics is not None and self._found is not None:
             self._read_map(self._found, checks=True)
@@ -166,11 +167,11 @@ class OffsetSyncWriter:
             self._reader.close()
             self._reader = None
 
-    # Where partitions began, which have no stored offset yet.
+    # Start positions of partitions without a stored offset.
 
     def look_again(self) -> None:
-        """Others may have copied partitions that come here, or begun with them: have read what
-        they wrote."""
+        """Read the topic again, because others may have copied or started partitions that are new
+        here."""
         self._take_read()
         if self._reader is not None:
             self._looks_again, self._checks = True, False
@@ -179,20 +180,21 @@ class OffsetSyncWriter:
             self._read_map(self._found)
 
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
-        """What is kept; None while it is being read."""
+        """Return the stored start positions; None while the topic is being read."""
         self._take_read()
         return self._firsts if self._reader is None else None
 
     @property
     def keeps_first_positions(self) -> bool:
-        """Whether any are, as far as is known: not where the map is off, or may not be read."""
+        """Whether start positions are stored. They are not if the map is disabled or may not be
+        read."""
         if self._found is None:
             return self._topics is not None
         return self._found.reached is not None
 
     def keep_first(self, firsts: Mapping[TopicPartition, FirstPosition]) -> Future[None]:
-        """Done when they are written."""
-        assert self._syncs is not None, "nothing is kept without the offset map"
+        """Store start positions. The future completes when they are written."""
+        assert self._syncs is not None, "start positions are only stored with the offset map"
         self._firsts.update(firsts)
         self._kept.update(firsts)
         return self._syncs.write_pages(
@@ -200,26 +202,26 @@ class OffsetSyncWriter:
         )
 
     def forget_first(self, keys: Collection[TopicPartition]) -> None:
-        """An offset of these is stored: where they began, if that is kept, is not needed now."""
+        """Delete stored start positions of these partitions, because an offset is stored now."""
         gone = [key for key in keys if self._firsts.pop(key, None) is not None]
         for key in gone:
             self._kept.pop(key, None)
         if gone and self._syncs is not None:
             self._syncs.write_pages([(note_key(Note.START, key), None) for key in gone])
 
-    # What was copied, and what was lost.
+    # Copied and lost records.
 
     def lost(self, key: TopicPartition, loss: Loss, anchor: tuple[int, int] | None) -> None:
-        """One of the partition's logs lost something; the map is not to lead astray, from now on.
-        `anchor`: a place known to be before what the target lost, on both sides."""
+        """Record a loss in one of the partition's logs, so that the map is not misleading from now
+        on. `anchor`: a known place on both sides before the lost target offsets."""
         if not self._config.mirror_offset_map_enabled or self._syncs is None:
             return
         if self._map.lost(key, loss, anchor):
             self._write_pages(())
 
     def copied(self, key: TopicPartition, runs: Sequence[OffsetRun], base_offset: int) -> None:
-        """The target has these records from `base_offset` on, without gaps; below 0: it does not
-        say where. In each partition's order."""
+        """Record that the target has these records from `base_offset` on, without gaps; below 0:
+        the offset is not known. Call in each partition's order."""
         if self._syncs is None or base_offset < 0:
             return
         rule = self._rules.get(key)
@@ -235,7 +237,7 @@ class OffsetSyncWriter:
             target += count
 
     def poll(self) -> None:
-        """Take delivery reports and send what waits. Call often; returns at once."""
+        """Handle delivery reports and send what waits. Call often; returns at once."""
         now = self._clock.monotonic()
         if now - self._polled_at > _FROZEN_S:
             # Whoever stood still may have lost its partitions, and must not correct others, nor
@@ -247,7 +249,7 @@ class OffsetSyncWriter:
             self._syncs.poll()
 
     def prepare(self, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
-        """The source offsets of these partitions, once the map pages that explain them are
+        """Return the source offsets of these partitions, once the map pages that cover them are
         written."""
         self._take_read()
         self._check()
@@ -265,8 +267,8 @@ class OffsetSyncWriter:
     def _write_pages(
         self, reached: Sequence[Reached], then: Callable[[], None] = lambda: None
     ) -> None:
-        """Write the due pages, then call `then`: also after a failure, which costs exactness of
-        translation until the pages are written, where storing no offsets would cost more."""
+        """Write the due pages, then call `then`, even after a failure: until the pages are written
+        translation is less exact, but not storing offsets would cost more."""
         if self._syncs is None:
             then()
             return
@@ -282,7 +284,8 @@ class OffsetSyncWriter:
         written.add_done_callback(lambda future: self._written(future, due, then))
 
     def _facts_of(self, reached: Iterable[Reached]) -> list[tuple[bytes, bytes | None]]:
-        """Not while the topic is read: what an earlier task knew is not to be taken for it."""
+        """Return the facts to store; none while the topic is read, so that they are not mixed up
+        with those of an earlier task."""
         if not self._config.mirror_offset_map_enabled:
             return []
         return [
@@ -299,8 +302,8 @@ class OffsetSyncWriter:
         then()
 
     def committed(self) -> None:
-        """The offsets of the last `prepare` are stored: partitions that are quiet now get an exact
-        sync, too."""
+        """Note that the offsets of the last `prepare` are stored. Idle partitions get an exact sync
+        now."""
         if self._syncs is None:
             return
         for key, rule in self._rules.items():
@@ -310,7 +313,7 @@ class OffsetSyncWriter:
         self._syncs.flush_syncs()
 
     def forget(self, key: TopicPartition) -> None:
-        """A partition left, and all about it is stored."""
+        """Drop a partition that left and whose state is stored."""
         self._rules.pop(key, None)
         self._map.forget(key)
 

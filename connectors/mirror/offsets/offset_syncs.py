@@ -1,7 +1,8 @@
-"""When an offset sync is due: MirrorMaker 2's rule, applied to ranges instead of single records.
+"""Decides when an offset sync is due: MirrorMaker 2's rule, applied to ranges instead of single
+records.
 
-Java looks at each acknowledged record (mirrormaker2.md section 6); here a run of consecutive
-offsets is looked at whole, with the same outcome. Pure.
+Java checks each acknowledged record. Here a run of consecutive offsets is checked as a whole, with
+the same result. Pure.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _NEVER = -1
 
 @dataclass(slots=True)
 class OffsetSyncRule:
-    """One partition's memory of what was synced. `lag_max` is `offset.lag.max`.
+    """One partition's syncs so far. `lag_max` is `offset.lag.max`.
 
-    `delayed` is the newest position that was not worth a sync yet; the task sends it when source
-    offsets are committed, so that quiet partitions have an exact sync too.
+    `delayed` is the newest position that was not due yet. The task sends it when source offsets are
+    committed, so that idle partitions have an exact sync too.
     """
 
     lag_max: int
@@ -31,9 +32,10 @@ class OffsetSyncRule:
     _synced: int = field(default=_NEVER)
 
     def copied(self, upstream: int, count: int, downstream: int) -> list[SyncPoint]:
-        """`count` records from `upstream` on were acknowledged from `downstream` on.
+        """Record that `count` records from `upstream` on were acknowledged from `downstream` on.
 
-        Returns the syncs due: where the mapping breaks, and the newest one that staleness asks for.
+        Returns the due syncs: where the mapping breaks, and the newest one after a gap of more than
+        `lag_max` records.
         """
         due: list[SyncPoint] = []
         if self._broken(upstream, downstream) or self._stale(downstream):
@@ -61,12 +63,12 @@ class OffsetSyncRule:
         return downstream - (self._synced + 1) >= self.lag_max
 
     def _newest_stale(self, last: int) -> int | None:
-        """The downstream offset of the last sync that staleness yields up to `last`."""
+        """Return the downstream offset of the last sync that `lag_max` makes due up to `last`."""
         step = max(1, self.lag_max + 1)
         steps = (last - self._synced) // step
         return self._synced + steps * step if steps > 0 else None
 
     def take_delayed(self) -> SyncPoint | None:
-        """The delayed position, once."""
+        """Return the delayed position once."""
         delayed, self.delayed = self.delayed, None
         return delayed

@@ -1,8 +1,8 @@
-"""Forgets where partitions were begun, when a user alters or resets the flow's source offsets.
+"""Deletes stored start positions when a user alters or resets the flow's source offsets.
 
-Where the offsets are in a topic, tasks see by themselves that an offset was set or deleted since.
-Not so where they are in a database, nor with a partition that had none while all were reset. Runs
-on the thread of whoever alters; waits a few seconds at most, and a failure refuses nothing.
+If the offsets are in a topic, tasks detect that an offset was set or deleted. They cannot if the
+offsets are in a database, or for a partition that had no offset when all were reset. Runs on the
+thread of the request, waits a few seconds at most, and a failure does not reject the request.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ Records = list[tuple[bytes, bytes | None]]
 def forget_first_positions(
     props: Mapping[str, str], keys: Collection[TopicPartition] | None
 ) -> None:
-    """`props`: the connector's. `keys`: of which partitions; None: of all."""
+    """Delete start positions. `props`: the connector's properties. `keys`: the partitions; None:
+    all."""
     try:
         config = SourceConfig.from_properties(props)
     except ConfigError:
-        return  # it cannot have begun with anything
+        return  # No task can have started with an invalid config, so no start position is stored.
     if not config.mirror_offset_map_enabled or (keys is not None and not keys):
         return
     topic = offset_topics(props).map
@@ -51,8 +52,8 @@ def forget_first_positions(
         _write(props, topic, records, Deadline(_WITHIN_S))
     except ConnectError as error:
         _LOG.warning(
-            "Where partitions were begun that have no stored offset is not forgotten, as topic %s"
-            " cannot be written: %s",
+            "Cannot delete the start positions of partitions without a stored offset from topic "
+            "%s: %s. These partitions may continue at their earlier start positions",
             topic,
             error,
         )
@@ -61,7 +62,7 @@ def forget_first_positions(
 def _write(props: Mapping[str, str], topic: str, records: Records, deadline: Deadline) -> None:
     admin = Admin(offset_syncs_admin(props))
     try:
-        # A producer would have the brokers create the topic.
+        # A producer would make the brokers create the topic.
         if topic not in admin.describe_topics([topic], deadline.remaining()):
             return
     finally:
@@ -71,7 +72,7 @@ def _write(props: Mapping[str, str], topic: str, records: Records, deadline: Dea
         written = writer.write_pages(records)
         while not written.done():
             if deadline.expired():
-                raise DeadlineExceeded("it took too long")
+                raise DeadlineExceeded("the write took too long")
             writer.poll()
             wait([written], _TURN_S)
         written.result(timeout=0)

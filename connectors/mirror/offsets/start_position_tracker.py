@@ -1,9 +1,9 @@
-"""How partitions begin that have no stored offset: decisions that both engines share.
+"""Decides how partitions without a stored offset start, for both engines.
 
-A partition that was begun before (`start_positions.py`) goes on from there; where another one
-begins is kept before anything of it is copied. What the offset map's topic knows is waited for,
-and so is what is written to it, but neither for long: without it the flow goes on as Java's does.
-Then what was kept is compared when it can be read, and what is new is kept when it can be written.
+A partition that was started before (`start_positions.py`) continues from there. The start position
+of any other one is stored before anything of it is copied. Reads and writes of the offset map topic
+are awaited for a limited time only. After that the flow continues without them, like Java's: stored
+positions are compared once they can be read, and new ones are stored once they can be written.
 
 Belongs to the task's thread; nothing here blocks.
 """
@@ -23,47 +23,51 @@ from connectors.mirror.offsets.start_positions import FirstPosition
 __all__ = ["WITHIN_S", "BeginningHost", "FirstPositionBooks", "StartPositionTracker"]
 
 WITHIN_S = 5.0
-"""So long a start may wait for what was known, which is in the offset map's topic, and so long a
-first position for being written there."""
+"""How long a start may wait for the stored start positions, and for its own position to be
+written."""
 
 _CHUNK = 10_000
-"""So many are written at once: a tenth of what a producer queues, whose pages are not to wait."""
+"""Number of positions written at once: a tenth of a producer's queue, so that map pages do not
+wait."""
 
 
 class FirstPositionBooks(Protocol):
-    """Where first positions are kept (`books.OffsetSyncWriter`)."""
+    """Stores start positions (`OffsetSyncWriter`)."""
 
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
-        """What is kept; None while it is being read."""
+        """Return the stored start positions; None while they are being read."""
 
     @property
     def keeps_first_positions(self) -> bool:
-        """Whether any are, as far as is known: not where the map is off, or may not be read."""
+        """Whether start positions are stored. They are not if the map is disabled or may not be
+        read."""
 
     def keep_first(self, firsts: Mapping[TopicPartition, FirstPosition]) -> Future[None]:
-        """Done when they are written."""
+        """Store start positions. The future completes when they are written."""
 
     def forget_first(self, keys: Collection[TopicPartition]) -> None:
-        """An offset of these is stored."""
+        """Delete start positions of partitions that have a stored offset now."""
 
 
 class BeginningHost(Protocol):
-    """Who has the partitions. What is no longer there is left out."""
+    """The owner of the partitions. Calls for partitions that it no longer has are ignored."""
 
     def begin(self, key: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
-        """Begin with it, at this offset of the topic of this id, as it was begun before; None:
-        where auto.offset.reset says. Tell `begun` then, and copy nothing before `let_copy`."""
+        """Start the partition at this earlier start position, of the topic with this ID; None:
+        as auto.offset.reset says. The host then calls `begun`, and copies nothing before
+        `let_copy`."""
 
     def let_copy(self, keys: Collection[TopicPartition]) -> None:
-        """Where they begin is kept, or cannot be for now."""
+        """Start copying: the start positions are stored, or cannot be stored for now."""
 
     def was_begun_before(self, key: TopicPartition, position: int, begun: int) -> None:
-        """It was begun at `position` once, before `begun`, where it was begun now, as came out only
-        after `let_copy`."""
+        """Handle an earlier start position `position` of a partition that started at `begun`, found
+        only after `let_copy`."""
 
 
 class StartPositionTracker:
-    """See the module."""
+    """Tracks the partitions without a stored offset until they are copied. Belongs to the task's
+    thread."""
 
     def __init__(
         self,
@@ -80,29 +84,32 @@ class StartPositionTracker:
         self._marks: dict[TopicPartition, int] = {}
         self._known_by = 0.0
         self._begun: dict[TopicPartition, FirstPosition] = {}
-        """To be kept."""
+        """Start positions to be stored."""
         self._late: set[TopicPartition] = set()
-        """Those of them that were begun before it was known whether they had been."""
+        """Those of them that started before it was known whether they have an earlier start
+        position."""
         self._stored: set[TopicPartition] = set()
-        """Those with a stored offset, as long as it is not known of whom anything is kept."""
+        """Partitions with a stored offset, while it is not known for which partitions a start
+        position is stored."""
         self._held: dict[TopicPartition, float] = {}
-        """Those that are not copied yet, and how long that may last."""
+        """Partitions that are not copied yet, and their deadlines."""
         self._writing: tuple[Future[None], list[TopicPartition]] | None = None
 
     @property
     def waiting(self) -> bool:
-        """Whether something is expected within moments."""
+        """Whether a result is expected within moments."""
         return bool(self._expected or self._held)
 
     def expect(self, marks: Mapping[TopicPartition, int]) -> None:
-        """These were added, and nothing is stored of them. `marks`: of what is stored, now."""
+        """Add partitions without a stored offset. `marks`: the current end of the stored offsets,
+        per partition."""
         for key in marks:
             self._drop(key)
         self._expected.update(marks)
         self._known_by = self._clock.monotonic() + WITHIN_S
 
     def begun(self, key: TopicPartition, position: int, topic_id: UUID | None) -> None:
-        """It begins here."""
+        """Record that the partition starts at this position."""
         mark = self._marks.pop(key, None)
         if mark is None or not self._books.keeps_first_positions:
             self._host.let_copy((key,))
@@ -114,9 +121,10 @@ class StartPositionTracker:
             self._held[key] = self._clock.monotonic() + WITHIN_S
 
     def stored(self, keys: Collection[TopicPartition]) -> None:
-        """An offset of these is stored: where they were begun does not matter any more."""
+        """Record that an offset of these partitions is stored, so their start positions are not
+        needed any more."""
         for key in keys:
-            if key not in self._late:  # of which may yet come out that it had been begun before
+            if key not in self._late:  # An earlier start position may still be found for it.
                 self._begun.pop(key, None)
         self._release(keys)
         if self._late or self._books.first_positions() is None:
@@ -132,7 +140,7 @@ class StartPositionTracker:
         self._held.pop(key, None)
 
     def turn(self) -> None:
-        """Do what can be done now. Call often."""
+        """Handle finished reads and writes, and start the ones that are due. Call often."""
         if not (self._expected or self._begun or self._held or self._writing or self._stored):
             return
         known = self._books.first_positions()
@@ -173,13 +181,13 @@ class StartPositionTracker:
                 del self._begun[key]
 
     def _keep(self) -> None:
-        """Write what is to be kept, one lot after the other."""
+        """Write the positions to be stored, one batch after another."""
         if self._writing is not None:
             future, keys = self._writing
             if not future.done():
                 return
             self._writing = None
-            # A failure is told by whoever writes; copying does not wait for its remedy.
+            # The writer reports a failure; copying does not wait for the remedy.
             self._release(keys)
         if not self._begun:
             return

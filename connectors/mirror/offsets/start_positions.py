@@ -1,4 +1,4 @@
-"""Where a partition was begun, kept until its first source offset is stored.
+"""The start position of a partition, which is stored until its first source offset is.
 
 Nothing else is known of a partition so early: without this, records would be lost in silence that
 the source deletes after a task has begun with it, and before the next one does. Written as a note
@@ -7,14 +7,15 @@ is stored. Its value:
 
     value  version INT16 = 0 | position INT64 | mark INT64 | source topic id UUID | connector STRING
 
-A key with no topic and partition -1 stands for all: those that come before it in the log hold no
-more. Its value is a version.
+A key with an empty topic and partition -1 stands for all partitions: it deletes all positions that
+precede it in the log. Its value is a version.
 
-STRING is an int16 byte length and UTF-8; fixed-width numbers are big-endian; an id of zeros: not
-known. `mark` is what `connect.plugin.TaskContext.offset_marks` said when it was kept. It holds as
-long as that has not grown: whoever has stored an offset since, or deleted it, knows better.
+STRING is an int16 byte length and UTF-8; fixed-width numbers are big-endian; an ID of zeros means
+unknown. `mark` is the value of `connect.plugin.TaskContext.offset_marks` when the position was
+stored. The position is valid while the mark has not grown, because otherwise an offset was stored
+or deleted since.
 
-Source: ours. Pure.
+This format is our own. Pure.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ FORGET_ALL_VALUE = bytes(2)
 
 @dataclass(frozen=True, slots=True)
 class FirstPosition:
-    """See the module. `connector`: whose offsets the mark is about."""
+    """A start position. `connector`: the connector whose stored offsets the mark refers to."""
 
     position: int
     mark: int
@@ -45,25 +46,25 @@ class FirstPosition:
     connector: str
 
     def holds(self, connector: str, mark: int) -> bool:
-        """Whether it still is where to begin, where nothing is stored and this is the mark now."""
+        """Whether it is still valid if no offset is stored. `mark`: the current mark."""
         return self.connector == connector and mark <= self.mark
 
     def encode(self) -> bytes:
-        """The record value."""
+        """Encode the record value."""
         name = self.connector.encode()
         known_id = id_bytes(self.source_topic_id)
         return _HEAD.pack(_VERSION, self.position, self.mark, known_id, len(name)) + name
 
     @classmethod
     def decode(cls, value: bytes) -> FirstPosition:
-        """Raises CorruptData."""
+        """Decode the record value. Raises CorruptData."""
         try:
             version, position, mark, known_id, size = _HEAD.unpack_from(value)
             if version != _VERSION:
-                raise CorruptData(f"a first position of version {version}")
+                raise CorruptData(f"unsupported version {version} of a start position")
             name = value[_HEAD.size :]
             if size != len(name) or position < 0:
-                raise CorruptData(f"not a first position: {value.hex()}")
+                raise CorruptData(f"invalid start position: {value.hex()}")
             connector = name.decode()
         except (struct.error, UnicodeDecodeError) as error:
             raise CorruptData("a first position cut off") from error

@@ -1,22 +1,23 @@
-"""Where a consumer group goes on after moving to the other cluster: exactly, wherever it is known.
+"""Translates consumer group offsets to the other cluster, exactly wherever the offset map covers
+them.
 
-A committed offset is the offset of the record that is read next. Translated, it is where that
-record is on the other cluster:
+A committed offset is the offset of the next record to read. Its translation is the offset of that
+record on the other cluster:
 
-* inside a range that the offset map knows: precisely there. Of a range that was copied twice, in
-  its later copy;
-* where the source has no record (a transaction's marker, an aborted or compacted record): at the
-  next record that exists;
-* before the map, where the copy begins at the target's offset 0: at that record;
-* where the target lost the record: at the end that the target had then, as what is copied next is
-  there;
-* where the map does not know (after its end, before its beginning, where another program copied):
-  not after the record, as near as the map's last known record or MirrorMaker 2's own rule over the
-  offset syncs allow, whichever is nearer. Offset syncs that are older than the map's last word
-  about these offsets do not count (`Known`): they may be of records that the target has lost.
+* in a range that the offset map covers: exactly its copy; of a range that was copied twice, the
+  later copy;
+* where the source has no record (a transaction marker, an aborted or compacted record): the next
+  record that exists;
+* before the map, if the copy begins at the target's offset 0: offset 0;
+* where the target lost the record: the log end that the target had then, because the next copied
+  record is there;
+* where the map does not cover it (after its end, before its start, or copied by another program):
+  an offset that is never after the record, from the map's last known record or MirrorMaker 2's rule
+  with offset syncs, whichever is nearer. Offset syncs that are older than the map's latest entry
+  about these offsets are ignored (`Known`), because the target may have lost their records.
 
-Going back (`BackwardMap`) is the same, read the other way. Pure functions. Source: ours
-(docs/reference/offset-map.md), and Kafka 4.3.1 for the rule over syncs.
+`BackwardMap` does the same in the other direction. Pure functions. Source: our own format
+(docs/reference/offset-map.md), and Kafka 4.3.1 for the rule with offset syncs.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ __all__ = [
 
 
 class Place(NamedTuple):
-    """An offset on the other cluster to go on at. `exact`: the next record to read is there, or
-    will be; otherwise it may lie behind, after at most `behind` records that were read already.
-    `loss` orders losses: a place that was given with a lower one may lead past records that came
-    after the target had lost some, and does not hold if it is further."""
+    """A translated offset. `exact`: the next record to read is or will be there; otherwise the
+    group re-reads at most `behind` records. `loss` is a number that grows with each loss: a place
+    with a lower number may point past records that came after the loss, so it is invalid if its
+    offset is higher."""
 
     offset: int
     exact: bool
@@ -63,9 +64,9 @@ class Place(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the map says of one source offset, and which offset syncs may say more: those of source
-    offsets from `syncs_from` on, and of target offsets before `syncs_below` (None: any). `loss`: of
-    the place, whatever it is found by."""
+    """The map's result for one source offset, and the offset syncs that may improve on it: those of
+    source offsets from `syncs_from` on and target offsets before `syncs_below` (None: any). `loss`:
+    the loss number of the place."""
 
     place: Place | None
     syncs_from: int = 0
@@ -73,15 +74,15 @@ class Known(NamedTuple):
     loss: int = 0
 
     def counts(self, sync: OffsetSync) -> bool:
-        """Whether this sync may be gone by."""
+        """Whether this sync may be used."""
         below = self.syncs_below is None or sync.downstream_offset < self.syncs_below
         return below and sync.upstream_offset >= self.syncs_from
 
 
 def places_in_stretch(stretch: Stretch, value: bytes, sources: Sequence[int]) -> list[Known]:
-    """Translate offsets that one page explains.
+    """Translate offsets that one page covers.
 
-    `value`: the page's record value; `sources`: ascending, all within the stretch. Raises
+    `value`: the page's record value. `sources`: ascending, all within the stretch. Raises
     CorruptData.
     """
     segments = page_segments(stretch.page.first_source, value)
@@ -97,18 +98,19 @@ def places_in_stretch(stretch: Stretch, value: bytes, sources: Sequence[int]) ->
 
 
 def place_by_head(stretch: Stretch, source: int) -> Place:
-    """A place for an offset whose page cannot be read any more: where the page begins."""
+    """Return the place for an offset whose page cannot be read any more: the start of the page."""
     page = stretch.page
     return Place(page.first_target, False, source - page.first_source, stretch.loss)
 
 
 def known_in_stretch(stretch: Stretch, place: Place) -> Known:
-    """`place`, with the syncs that may lead further than it.
+    """Return `place` with the syncs that may lead further.
 
-    A sync before the end of the page adds nothing to it, or is older. One that an earlier session
-    had reached may be of what was copied then. One beyond the next page is of another log. After a
-    loss page none counts: a worker that died may have sent syncs of records that it had not written
-    pages of, and the target lost those records, too. The next page says where copying went on.
+    A sync before the end of the page is no better, or is older. A sync within the reach of an
+    earlier session may refer to that session's copy. A sync beyond the next page is of another log.
+    After a loss page no sync counts: a worker that died may have sent syncs of records whose pages
+    it had not written, and the target lost those records too. The next page shows where copying
+    continued.
     """
     following = stretch.following
     return Known(
@@ -120,7 +122,8 @@ def known_in_stretch(stretch: Stretch, place: Place) -> Known:
 
 
 class _Next(NamedTuple):
-    """The record after a segment: its offset on the target, and whether nothing lies between."""
+    """The record after a segment: its offset on the target, and whether there is no unknown offset
+    in between."""
 
     target: int
     seen: bool
@@ -139,17 +142,17 @@ def _place(source: int, at: Segment, following: _Next | None, stretch: Stretch) 
         return Place(at.target + ahead, True, loss=stretch.loss)
     seen = stretch.page.end_source
     if at.length == 0 and source <= seen:
-        # What was copied next is there, after what the target still had at most.
+        # The next copied record is there, after all that the target still had at most.
         return Place(at.target, True, loss=stretch.loss)
     if following is not None and following.seen:
         return Place(following.target, True, loss=stretch.loss)
-    # What was seen and is no record is not read again.
+    # Offsets that were seen and hold no record are not read again.
     behind = source - max(at.source + at.length, min(source, seen))
     return Place(at.target + at.length, False, behind, stretch.loss)
 
 
 def before_the_map(first: PageSpan | None, source: int, loss: int = 0) -> Known | None:
-    """For an offset before every page: the first record, where the copy begins with it."""
+    """Translate an offset before every page: to the first record, if the copy begins with it."""
     if first is None:
         return None
     if first.first_target == 0:
@@ -163,9 +166,9 @@ def before_the_map(first: PageSpan | None, source: int, loss: int = 0) -> Known 
 
 
 def by_sync(sync: OffsetSync | None, upstream: int) -> Place | None:
-    """MirrorMaker 2's rule: at the sync, or one after it, never further.
+    """Apply MirrorMaker 2's rule: at the sync or one offset after it, never further.
 
-    `sync`: the nearest that is not after `upstream`.
+    `sync`: the nearest one that is not after `upstream`.
     """
     if sync is None:
         return None
@@ -176,7 +179,7 @@ def by_sync(sync: OffsetSync | None, upstream: int) -> Place | None:
 
 
 def nearer(of_map: Place | None, of_syncs: Place | None) -> Place | None:
-    """The better of two answers, neither of which leaves out a record."""
+    """Return the better of two translations, neither of which skips a record."""
     if of_map is None or (
         not of_map.exact and of_syncs is not None and of_syncs.offset > of_map.offset
     ):
@@ -185,7 +188,7 @@ def nearer(of_map: Place | None, of_syncs: Place | None) -> Place | None:
 
 
 def best_place(known: Known | None, sync: OffsetSync | None, upstream: int) -> Place | None:
-    """Where `upstream` is, by what the map knows and the nearest sync that is not after it."""
+    """Translate `upstream` with the map's result and the nearest sync that is not after it."""
     if known is None:
         return by_sync(sync, upstream)
     if sync is None or not known.counts(sync):
@@ -195,17 +198,18 @@ def best_place(known: Known | None, sync: OffsetSync | None, upstream: int) -> P
 
 
 class BackwardMap:
-    """One partition's map from the target to the source, for groups that return."""
+    """The map of one partition from the target to the source, for failback."""
 
     def __init__(self, pages: Iterable[MapPage]) -> None:
-        """All pages of the partition, in any order. Where target offsets were given twice, as the
-        topic was made anew, the later ones count."""
+        """`pages`: all pages of the partition, in any order. If target offsets were used twice,
+        because the topic was re-created, the later ones count.
+        """
         self._placed = in_force(pages, lambda segment: segment.target)
         self._starts = [segment.target for segment, _ in self._placed]
 
     def upstream(self, target: int) -> Place | None:
-        """Where to go on reading on the source when `target` is next on the target. None: before
-        the map, or the map is empty."""
+        """Return the source offset at which to continue if `target` is next on the target. None: it
+        is before the map, or the map is empty."""
         index = bisect_right(self._starts, target) - 1
         if index < 0:
             return None
@@ -213,7 +217,7 @@ class BackwardMap:
         ahead = target - at.target
         if ahead < at.length:
             return Place(at.source + ahead, True)
-        # What follows a loss comes after records that readers of the target have not seen.
+        # Records after a loss have not been seen by consumers of the target.
         if index + 1 < len(self._placed) and not page.span.lost:
             following, later = self._placed[index + 1]
             if later is page or page.end_source >= following.source:

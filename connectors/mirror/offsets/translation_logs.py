@@ -1,6 +1,7 @@
-"""The topics that a translator follows, on real clusters.
+"""Opens the topics that a translator follows, on real clusters.
 
-`InProcessTranslator` asks `TranslationLogs` for what it reads; tests and the simulator pass others.
+`InProcessTranslator` gets its topics from a `TranslationLogs`. Tests and the simulator pass another
+one.
 """
 
 from __future__ import annotations
@@ -21,40 +22,41 @@ _CLOSE_S = 2.0
 
 
 class FollowedLog(Protocol):
-    """A topic that is read on and on."""
+    """A topic that is read continuously."""
 
     def read_to_end(self, deadline: Deadline) -> None:
-        """Return when all that was in the topic before the call was read. Raises `ConnectError`."""
+        """Wait until all records from before the call are read. Raises `ConnectError`."""
 
     def stop(self, deadline: Deadline) -> None:
-        """Read no more. Ends a call that another thread is in."""
+        """Stop reading. Ends a call on another thread."""
 
 
 class TranslationLogs(Protocol):
-    """Topics of one partition each, on one cluster. One owner, but for the logs' own threads."""
+    """Opens topics with one partition each, on one cluster. One owner, apart from the logs' own
+    threads."""
 
     def topic_ids(self, topics: Collection[str], deadline: Deadline) -> Mapping[str, str]:
-        """The ids of those of these topics that exist: one that was deleted and created again has
-        another. Raises `ConnectError`."""
+        """Return the IDs of those topics that exist. A re-created topic has another ID. Raises
+        `ConnectError`."""
 
     def follow(
         self, topic: str, on_record: Callable[[LogRecord], None], deadline: Deadline
     ) -> FollowedLog:
-        """A log of the topic, read to its end; waits for a topic that does not exist. Raises
+        """Return a log of the topic, read to its end. Waits for a topic that does not exist. Raises
         `ConnectError`."""
 
     def fetch(
         self, topic: str, offsets: Collection[int]
     ) -> Mapping[int, tuple[bytes, bytes | None]]:
-        """Key and value of the records at these offsets that are still there. Raises
+        """Return key and value of the records at these offsets that still exist. Raises
         `ConnectError`."""
 
     def close(self, deadline: Deadline) -> None:
-        """Stop all logs, and calls that other threads are in."""
+        """Stop all logs and end calls on other threads."""
 
 
 class KafkaTranslationLogs:
-    """`TranslationLogs` of a cluster, by Java consumer properties."""
+    """`TranslationLogs` of a cluster, from Java consumer properties."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties

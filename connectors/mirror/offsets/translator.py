@@ -1,7 +1,8 @@
-"""Translates what groups committed: the interface of the checkpoint task, and the in-process one.
+"""Translates committed group offsets: the interface that the checkpoint task uses, and the
+in-process implementation.
 
 `InProcessTranslator` follows the flow's offset syncs and offset map in their topics and applies
-`translation.py`. It has one owner, on whose thread all but its logs run.
+`translation.py`. It has one owner, on whose thread everything but its logs runs.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class PageRow(NamedTuple):
 
 
 class SyncRow(NamedTuple):
-    """An offset sync. Of a partition's, the one with the greatest `order` is the newest."""
+    """An offset sync. The newest sync of a partition has the highest `order`."""
 
     topic: str
     partition: int
@@ -79,21 +80,22 @@ class SyncRow(NamedTuple):
 
 
 class Translator(Protocol):
-    """Group offsets in, places on the target out. All calls come from one thread at a time."""
+    """Translates group offsets to offsets on the target. All calls come from one thread at a
+    time."""
 
     def translate(
         self, offsets: Sequence[GroupOffset], deadline: Deadline
     ) -> Sequence[Place | None]:
-        """Where each goes on, in their order; None where that is not known. What was written to
-        the topics before the call counts. Raises `ConnectError`."""
+        """Translate the offsets, in order; None if a translation is not known. Includes records
+        written to the topics before the call. Raises `ConnectError`."""
 
     def close(self, deadline: Deadline) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TranslationTopics:
-    """Where a flow keeps what translation needs. `properties`: Java consumer properties of the
-    cluster that hosts both topics."""
+    """The topics that translation needs. `properties`: Java consumer properties for the cluster
+    that hosts both topics."""
 
     properties: Mapping[str, str]
     syncs: str
@@ -108,8 +110,8 @@ def translation_topics(props: Mapping[str, str], index: str | None = None) -> Tr
 
 
 class InProcessTranslator:
-    """Translates offsets of consumer groups in this process. Call `open`, then `translate` or
-    `translate_back`, then `close`, which also ends a call on another thread."""
+    """Translates group offsets in this process. Call `open`, then `translate` or `translate_back`,
+    then `close`, which also ends a call on another thread."""
 
     def __init__(
         self,
@@ -119,8 +121,8 @@ class InProcessTranslator:
         backwards: bool = False,
         open_logs: Callable[[Mapping[str, str]], TranslationLogs] = KafkaTranslationLogs,
     ) -> None:
-        """`keep_all_while_loading`: as `OffsetSyncStore` says. `backwards`: also `translate_back`
-        is going to be called. `open_logs`: opens the cluster's topics, by its properties."""
+        """`keep_all_while_loading`: see `OffsetSyncStore`. `backwards`: allow `translate_back`.
+        `open_logs`: opens the cluster's topics, given its properties."""
         self._topics = topics
         self._keep_all = keep_all_while_loading
         self._backwards = backwards
@@ -135,18 +137,18 @@ class InProcessTranslator:
 
     def _forget_syncs(self) -> None:
         self._syncs = OffsetSyncStore(keep_all_while_loading=self._keep_all)
-        # The same pairs the other way round: Java has no rule for going back.
+        # The same pairs in the other direction. Java has no rule for failback.
         self._returns = OffsetSyncStore() if self._backwards else None
 
     @property
     def version(self) -> int:
-        """Another one whenever something was read that may change an answer."""
+        """Return a number that changes whenever a record was read that may change a translation."""
         return self._taken
 
     def open(self, deadline: Deadline, *, need_syncs: bool = True) -> None:
-        """Read both topics to their ends; they are followed from then on.
+        """Read both topics to their ends and follow them from then on.
 
-        `need_syncs` False: it is no error that there are no syncs. Raises `ConnectError`.
+        `need_syncs` False: missing syncs are not an error. Raises `ConnectError`.
         """
         self._logs = self._open_logs(self._topics.properties)
         topic = self._topics.syncs
@@ -162,7 +164,7 @@ class InProcessTranslator:
         return self.places(offsets)
 
     def places(self, offsets: Sequence[GroupOffset]) -> list[Place | None]:
-        """The same, by what was read so far."""
+        """Translate the offsets with the records read so far."""
         wanted: dict[TopicPartition, list[int]] = defaultdict(list)
         for each in offsets:
             wanted[each.topic, each.partition].append(each.offset)
@@ -180,7 +182,7 @@ class InProcessTranslator:
         return best_place(known, sync, group.offset)
 
     def pages(self, partitions: Iterable[TopicPartition]) -> Iterator[PageRow]:
-        """The map of these source partitions, as far as it was read."""
+        """Return the map's pages of these source partitions, as far as they were read."""
         for topic, partition in partitions:
             for first_source, value in self._map.pages((topic, partition)):
                 yield PageRow(topic, partition, first_source, value)
@@ -189,7 +191,7 @@ class InProcessTranslator:
                 yield PageRow(topic, partition, NEWEST_LOSS, encode_loss(loss))
 
     def syncs(self, partitions: Iterable[TopicPartition]) -> Iterator[SyncRow]:
-        """The syncs that Java would keep of these source partitions."""
+        """Return the syncs that Java would keep of these source partitions."""
         for topic, partition in partitions:
             for slot, sync in self._syncs.syncs(topic, partition):
                 yield SyncRow(topic, partition, sync.upstream_offset, sync.downstream_offset, -slot)
@@ -197,10 +199,12 @@ class InProcessTranslator:
     def translate_back(
         self, partition: TopicPartition, offsets: Collection[int]
     ) -> dict[int, Place]:
-        """Where groups that read a copy go on at its source: by the copy's offsets, those of one
-        source partition. As far as the topics were read when opened. Offsets that nothing is known
-        of are left out."""
-        assert self._returns is not None, "opened without `backwards`"
+        """Translate offsets of groups that read a copy to the source. `offsets`: those of one
+        source partition's copy.
+
+        Uses the topics as far as they were read by `open`. Offsets that are not known are left out.
+        """
+        assert self._returns is not None, "open the translator with backwards=True first"
         backward = self._map.backward(partition)
         found = {
             offset: nearer(
@@ -216,7 +220,7 @@ class InProcessTranslator:
             self._logs.close(deadline)
 
     def catch_up(self, deadline: Deadline) -> None:
-        """Read what was written meanwhile; of a topic that was created again, all. Raises
+        """Read records written meanwhile; of a re-created topic, all of them. Raises
         `ConnectError`."""
         ids = self._topic_ids(deadline)
         syncs, its_map = self._syncs_log, self._map_log
@@ -236,11 +240,11 @@ class InProcessTranslator:
         if its_map is not None:
             its_map.log.read_to_end(deadline)
         elif self._topics.map in ids:
-            # Another mirror's flow, or one without a map, may get its map later.
+            # Another mirror's flow, or one without a map, may get a map later.
             self._map_log = self._follow(self._topics.map, self._page, deadline)
 
     def _left(self, followed: _Followed, topic: str) -> None:
-        _LOG.warning("topic %s was created again: it is read from its beginning", topic)
+        _LOG.warning("topic %s was re-created; reading it from its beginning", topic)
         self._taken += 1
         followed.log.stop(Deadline(_CLOSE_S))
 
@@ -260,12 +264,12 @@ class InProcessTranslator:
             self._returns.finish_loading()
 
     def _opened(self) -> TranslationLogs:
-        assert self._logs is not None, "the translator is not open"
+        assert self._logs is not None, "call open first"
         return self._logs
 
     def _topic_ids(self, deadline: Deadline) -> Mapping[str, str]:
-        """The ids of both topics. A client that may not see the map translates without it, as
-        MirrorMaker 2 does. Raises `ConnectError`."""
+        """Return the IDs of both topics. A client without permission for the map translates without
+        it, like MirrorMaker 2. Raises `ConnectError`."""
         logs = self._opened()
         try:
             return logs.topic_ids([self._topics.syncs, self._topics.map], deadline)
@@ -275,7 +279,9 @@ class InProcessTranslator:
             found = logs.topic_ids([self._topics.syncs], deadline)
             if not self._told_of_map:
                 self._told_of_map = True
-                _LOG.warning("Offsets are translated by offset syncs only: %s", error)
+                _LOG.warning(
+                    "Translating offsets with offset syncs only, which is less exact: %s", error
+                )
             return found
 
     def _sync(self, record: LogRecord) -> None:
@@ -295,7 +301,7 @@ class InProcessTranslator:
                 )
         except CorruptData as error:
             _LOG.warning(
-                "record %d of topic %s is left out: %s", record.offset, self._topics.syncs, error
+                "ignoring record %d of topic %s: %s", record.offset, self._topics.syncs, error
             )
 
     def _page(self, record: LogRecord) -> None:
@@ -307,11 +313,11 @@ class InProcessTranslator:
 
 
 class _Followed(NamedTuple):
-    """A log, and the id of its topic; None: it was not there yet."""
+    """A log, and the ID of its topic; None: it did not exist yet."""
 
     log: FollowedLog
     topic_id: str | None
 
     def is_another(self, topic_id: str | None) -> bool:
-        """Whether the topic was created again, by the id that it has now."""
+        """Whether the topic was re-created, given its current ID."""
         return None not in (topic_id, self.topic_id) and topic_id != self.topic_id

@@ -1,9 +1,10 @@
-"""Estimates when a partition loses records that are not copied yet; the most urgent goes first.
+"""Estimates when retention deletes records of a partition that are not copied yet, so that the most
+urgent partition is copied first.
 
-A broker deletes whole segments from the old end of a log: those whose newest record is older than
-`retention.ms`, and the oldest ones while the rest is still `retention.bytes` or more. Segments are
-not visible to clients, so the result is the earliest moment at which the first record to copy may
-be deleted: its segment may have younger records and stay longer. Pure.
+A broker deletes whole segments from the start of a log: those whose newest record is older than
+`retention.ms`, and the oldest ones while the rest is at least `retention.bytes`. Clients cannot see
+segments. The result is therefore the earliest time at which the next record may be deleted. Its
+segment may have younger records and stay longer. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NEVER = math.inf
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """The retention limits of a topic; None: no limit of this kind."""
+    """The retention limits of a topic; None: no such limit."""
 
     retention_ms: int | None = None
     retention_bytes: int | None = None
@@ -27,10 +28,9 @@ class RetentionLimits:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """A source partition as measured at `seen_ms` (epoch). `position`: the next offset to copy;
-    `stamp_ms`: the timestamp of its record, None if it is not known. `size` in bytes on the
-    broker's disk. `grows` and `trimmed`: bytes a second that are appended, and offsets a second
-    that are deleted."""
+    """A source partition as measured at `seen_ms` (epoch). `position`: the next offset to copy.
+    `stamp_ms`: the timestamp of its record; None if not known. `size`: bytes on the broker's disk.
+    `grows`: bytes appended per second. `trimmed`: offsets deleted per second."""
 
     start: int
     end: int
@@ -41,11 +41,11 @@ class LogState:
     grows: float = 0.0
     trimmed: float = 0.0
     before: int | None = None
-    """Bytes of the log before `position`; None: estimate them by the share of the offsets."""
+    """Bytes of the log before `position`; None: estimated from the share of the offsets."""
 
 
 def limits_of(configs: Mapping[str, str]) -> RetentionLimits:
-    """The limits in a topic's effective configs."""
+    """Return the retention limits in a topic's effective configs."""
     if "delete" not in configs.get("cleanup.policy", "delete"):
         return RetentionLimits()
     return RetentionLimits(
@@ -63,8 +63,9 @@ def _limit(text: str | None) -> int | None:
 
 
 def loss_at_ms(log: LogState, limits: RetentionLimits) -> float:
-    """The moment (epoch ms) from which on the next record to copy may be deleted; `NEVER`: no
-    deletion is expected. Not before `seen_ms`."""
+    """Return the time (epoch ms) from which on retention may delete the next record to copy; never
+    before `seen_ms`. `NEVER`: no deletion is expected.
+    """
     if log.position >= log.end:
         return NEVER
     soonest = min(_by_age(log, limits), _by_size(log, limits), _by_trend(log))
@@ -81,7 +82,9 @@ def _by_age(log: LogState, limits: RetentionLimits) -> float:
 
 
 def _by_size(log: LogState, limits: RetentionLimits) -> float:
-    """Records before the position are deleted first, then the record at the position."""
+    """Estimate by size: records before the position are deleted first, then the one at the
+    position.
+    """
     if limits.retention_bytes is None:
         return NEVER
     before = float(_share_before(log) if log.before is None else log.before)
@@ -96,7 +99,7 @@ def _share_before(log: LogState) -> float:
 
 
 def _by_trend(log: LogState) -> float:
-    """The trend of the log start offset, whatever its cause."""
+    """Estimate by the trend of the log start offset, whatever moves it."""
     if log.trimmed <= 0:
         return NEVER
     return log.seen_ms + max(0, log.position - log.start) / log.trimmed * 1000

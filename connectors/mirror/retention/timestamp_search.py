@@ -1,9 +1,9 @@
 """Finds the timestamp of each partition's next record with ListOffsets by timestamp.
 
-One request returns the first record of a log with its timestamp. For later records, bisection finds
-the time: the first moment from which on records are at or behind the offset. All partitions share
-each request, so it takes some twenty requests, up to forty if records are far apart, however many
-partitions there are. `StampSearch` is pure.
+One request returns the first record of a log with its timestamp. For later records, a bisection
+over time finds the first timestamp whose record is at or after the offset. All partitions share
+each request. It takes about twenty requests, and up to forty if timestamps are far apart, for any
+number of partitions. `StampSearch` is pure.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MOST_ROUNDS = 40
 
 @dataclass(slots=True)
 class StampSearch:
-    """Finds the earliest time from which on records are at or behind `position`. Timestamps in a
-    log may not be ascending, so the result is that of some record near the position.
+    """Finds the earliest timestamp whose record is at or after `position`, which is not before
+    `before` and not after `stamp`.
 
-    The next record's timestamp is not before `before` and not after `stamp`.
+    Timestamps in a log may be out of order, so the result is that of some record near the position.
     """
 
     position: int
@@ -39,16 +39,16 @@ class StampSearch:
 
     @property
     def question(self) -> int:
-        """The next timestamp (ms) to request."""
+        """Return the next timestamp (ms) to request."""
         return 0 if self.high is None else (self.low + self.high) // 2
 
     def answered(self, found: Found, now_ms: int) -> None:
-        """Apply the response to `question`."""
+        """Apply the response to the request for `question`."""
         offset, stamp = found
         asked = self.question
         behind = offset < 0 or offset >= self.position
         if self.high is None:
-            # The log's first record.
+            # This is the log's first record.
             if behind:
                 self.stamp = stamp if offset >= 0 else None
                 self.over = True
@@ -64,8 +64,8 @@ class StampSearch:
             self.before = max(self.before, stamp)
         self.over = self.over or (self.stamp or 0) - self.before <= PRECISION_MS
         if self.high <= self.low and not self.over:
-            # The record at the position has the same timestamp as the one before it, or was
-            # deleted: rather too early than too late.
+            # The record at the position was deleted, or has the timestamp of the one before it. An
+            # early estimate is safer than a late one.
             self.stamp, self.over = self.before, True
 
 
@@ -74,8 +74,8 @@ def next_stamps(
     positions: Mapping[TopicPartition, int],
     now_ms: int,
 ) -> dict[TopicPartition, int]:
-    """Timestamps of the records at `positions`; a partition without one is left out. `ask`: returns
-    `Admin.records_at`'s response."""
+    """Return the timestamps of the records at `positions`, without partitions that have none.
+    `ask`: returns the response of `Admin.records_at`."""
     searches = {key: StampSearch(position) for key, position in positions.items()}
     waiting = dict(searches)
     for _ in range(_MOST_ROUNDS):

@@ -1,8 +1,8 @@
 """Estimates when retention may delete source records that a task has not copied yet.
 
-The copier sees the start and end of a log, but not its topic's retention. While partitions are
-behind, a thread of its own periodically reads the topics' retention, the timestamps of the next
-records and the log sizes from the source. A task whose partitions are caught up sends no request.
+The copier sees the start and end offset of a log, but not the topic's retention. While partitions
+lag, a thread reads the topics' retention, the timestamps of the next records and the log sizes from
+the source periodically. A task without lag sends no request.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _LOOK_S = 10.0
 _CONFIGS_S = 60.0
 _TIMEOUT_S = 30.0
 _ENDS = 12
-"""Number of measurements that the growth is computed from: two minutes."""
+"""Number of measurements from which the growth is computed: two minutes."""
 
 
 class Behind(NamedTuple):
-    """A partition with records to copy. `record_bytes`: average size of its copied records; 0:
+    """A partition with consumer lag. `record_bytes`: the average size of its copied records; 0:
     nothing was copied yet."""
 
     key: TopicPartition
@@ -65,13 +65,13 @@ class _Topic:
 
 @dataclass(slots=True)
 class _Ends:
-    """The log ends of the last measurements: (monotonic seconds, offset)."""
+    """The log end offsets of the last measurements: (monotonic seconds, offset)."""
 
     seen: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_ENDS))
 
 
 def growth(ends: Collection[tuple[float, int]]) -> float:
-    """The highest growth between two measurements, in offsets a second. Pure."""
+    """Return the highest growth between two measurements, in offsets per second. Pure."""
     return max(
         (
             max(0, last[1] - first[1]) / (last[0] - first[0])
@@ -90,15 +90,18 @@ def expected_loss_ms(
     grows: float,
     now_ms: int,
 ) -> float:
-    """The earliest moment (epoch ms) at which retention may delete the next record; `NEVER`: no
-    deletion is expected. `size`: bytes of the log, None if the brokers do not report it. `grows`:
-    offsets a second. Pure."""
+    """Return the earliest time (epoch ms) at which retention may delete the next record; `NEVER`:
+    no deletion is expected.
+
+    `size`: bytes of the log; None if the brokers do not report it. `grows`: offsets per second.
+    Pure.
+    """
     offsets = max(1, behind.end - behind.start)
     known = round(behind.record_bytes * offsets) if size is None else size
     if not known:
         # Without a size, deletion by size cannot be estimated.
         limits = RetentionLimits(limits.retention_ms, None)
-    # The timestamp is exact to some seconds; rather too early than too late.
+    # The timestamp is exact to some seconds. An early estimate is safer than a late one.
     stamp = None if stamp_ms is None else max(0, stamp_ms - PRECISION_MS)
     return loss_at_ms(
         LogState(
@@ -115,8 +118,8 @@ def expected_loss_ms(
 
 
 class RetentionWatch:
-    """Estimates losses of one task. The task calls `look` and `close` on its thread; all else runs
-    on the watch's own."""
+    """Estimates losses of one task. The task calls `look` and `close` on its thread; everything
+    else runs on the watch's thread."""
 
     def __init__(
         self,
@@ -125,7 +128,7 @@ class RetentionWatch:
         consumer: Mapping[str, str],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`admin` and `consumer`: Java properties of clients of the source."""
+        """`admin` and `consumer`: Java properties of the clients for the source."""
         self._admin_properties = admin
         self._settings = wire_settings(consumer)
         self._flow = flow
@@ -143,8 +146,8 @@ class RetentionWatch:
         self._loop = cluster_loop(f"Loss forecast of {flow}", self._step, None, self._failed, clock)
 
     def look(self, partitions: Collection[PartitionCopy]) -> None:
-        """Set the estimates on the partitions, and request new ones for those that are behind.
-        Usually returns at once."""
+        """Set the estimates on the partitions, and request new ones for those that lag. Usually
+        returns at once."""
         now = self._clock.monotonic()
         if now < self._due:
             return
@@ -183,7 +186,7 @@ class RetentionWatch:
         if self._admin is not None:
             self._admin.close()
 
-    # The watch's thread.
+    # Methods of the watch's thread.
 
     def _step(self) -> None:
         with self._lock:
@@ -243,7 +246,8 @@ class RetentionWatch:
             self._ends[each.key].seen.append((now, each.end))
 
     def _sizes(self, keys: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Log sizes, if they are wholly on their brokers' disks and the brokers report them."""
+        """Return the sizes of logs that are wholly on their brokers' disks, if the brokers report
+        them."""
         wanted = [key for key in keys if not self._topics[key[0]].tiered]
         if not wanted or self._sizes_denied:
             return {}
@@ -255,7 +259,7 @@ class RetentionWatch:
             )
         self._link.watch_topics(topics)
         try:
-            # It responds once there is metadata, which log sizes need.
+            # The admin client answers once it has metadata, which log sizes need.
             self._link.list_offsets(wanted[:1], -1, timeout_s=_TIMEOUT_S).result(_TIMEOUT_S)
             return partition_sizes(self._link, wanted, deadline)
         except ConnectError as error:
@@ -263,8 +267,8 @@ class RetentionWatch:
                 raise
             self._sizes_denied = True
             _LOG.info(
-                "%s: sizes of logs are estimated by what was copied of them, for the forecast of"
-                " losses by retention.bytes: %s",
+                "%s: the brokers do not report log sizes; the loss forecast by retention.bytes "
+                "estimates them from the copied bytes: %s",
                 self._flow,
                 error,
             )

@@ -1,4 +1,4 @@
-"""Keeps configs and read permissions of mirrored topics as they are on the source.
+"""Keeps configs and read permissions of mirrored topics the same as on the source.
 
 Two periodic jobs, as far as the flow has them switched on: this module reads both clusters, lets
 Spark (`connectors.mirror.spark.config_diff`, `acl_diff`) or the process (`plans`) compute what to
@@ -53,7 +53,7 @@ LOGGED_TOPICS = 20
 
 
 class SettingsSync:
-    """The config and ACL sync of one flow. `start` and `stop` once each, by the owner."""
+    """The config and ACL sync of one flow. The owner calls `start` and `stop` once each."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class SettingsSync:
         self._refresh = refresh
         self._failures: dict[str, str] = {}
         self._left_out: Counter[str] = Counter()
-        # What was found on both sides the last time, and what is to be done then.
+        # The last state of both sides, and the changes planned for it.
         self._config_plan: tuple[int, Plan] = (0, [])
         self._acl_plan: tuple[int, Plan] = (0, [])
         self._acl_failures: dict[Acl, str] = {}
@@ -97,13 +97,13 @@ class SettingsSync:
         ]
 
     def start(self, metrics: MetricRegistry) -> None:
-        """Begin; the jobs' metrics are registered with `metrics`."""
+        """Start the jobs and register their metrics with `metrics`."""
         for job in self.jobs:
             self._removers.append(job.register(metrics))
             job.start()
 
     def wake(self) -> None:
-        """Called when topics have changed or become known: check their settings."""
+        """Check the settings now, because topics have changed."""
         for job in self.jobs:
             job.wake()
 
@@ -115,12 +115,12 @@ class SettingsSync:
         for remove in self._removers:
             remove()
 
-    # The config job's thread.
+    # Methods of the config job's thread.
 
     def _config_work(self) -> PeriodicWork | None:
         clusters = self._refresh.clusters
         if clusters is None:
-            return None  # woken when there are
+            return None  # The topic refresh wakes the job when there are topics.
         pairs = _mirrored(clusters, self._timeout)
         if not pairs:
             return None
@@ -163,11 +163,11 @@ class SettingsSync:
         for topic in done[:LOGGED_TOPICS]:
             log.info("%s: topic %s: %s", self._flow, topic, ", ".join(sorted(told[topic])))
         if len(done) > LOGGED_TOPICS:
-            log.info("%s: and configs of %d more topics", self._flow, len(done) - LOGGED_TOPICS)
+            log.info("%s: changed configs of %d more topics", self._flow, len(done) - LOGGED_TOPICS)
         self._report(failed)
 
     def _report(self, failed: Mapping[str, ConnectError]) -> None:
-        """Log each failure when it is new or became another."""
+        """Log each failure when it is new or has changed."""
         if any(broker_code(error) == ErrorCode.UNSUPPORTED_VERSION for error in failed.values()):
             raise ConfigError(
                 f"{self._flow}: the target's brokers cannot change single configs of a topic "
@@ -177,16 +177,16 @@ class SettingsSync:
         current = {topic: str(error) for topic, error in failed.items()}
         for topic, reason in current.items():
             if self._failures.get(topic) != reason:
-                log.warning("%s: configs of topic %s: %s", self._flow, topic, reason)
+                log.warning("%s: cannot change configs of topic %s: %s", self._flow, topic, reason)
         self._failures = current
         waiting = [topic for topic, error in failed.items() if error.retriable]
         if waiting:
             raise RetriableError(
-                f"Configs of {len(waiting)} topics could not be changed, {waiting[0]} for one: "
+                f"Cannot change the configs of {len(waiting)} topics, for example {waiting[0]}: "
                 f"{failed[waiting[0]]}"
             )
 
-    # The ACL job's thread.
+    # Methods of the ACL job's thread.
 
     def _acl_work(self) -> PeriodicWork | None:
         clusters = self._refresh.clusters
@@ -194,7 +194,7 @@ class SettingsSync:
             return None
         source = clusters.source.describe_topic_acls(self._timeout)
         if not source:
-            return None  # also where there is no authorizer
+            return None  # Also raised if there is no authorizer.
         target = self._acls_of(clusters.target)
         selector = clusters.selector
         names = {acl.topic for acl in source}
@@ -224,10 +224,10 @@ class SettingsSync:
         except BrokerError as error:
             if error.code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 raise
-            return []  # what exists is created again, which changes nothing
+            return []  # Creating an existing entry again changes nothing.
 
     def _create(self, target: Admin, plan: Plan) -> bool:
-        """Whether any was created."""
+        """Create the planned entries. Returns whether any was created."""
         acls = [
             Acl(*(str(row[name]) for name in Acl._fields))
             for row in plan
@@ -242,7 +242,7 @@ class SettingsSync:
         return len(failed) < len(acls)
 
     def _report_acls(self, failed: Mapping[Acl, ConnectError]) -> None:
-        """Log each failure when it is new or became another."""
+        """Log each failure when it is new or has changed."""
         disabled = any(
             broker_code(error) == ErrorCode.SECURITY_DISABLED for error in failed.values()
         )
@@ -259,8 +259,8 @@ class SettingsSync:
         left_out = Counter({key: outcomes[key] for key in ("write", "pattern", "topic")})
         if left_out != self._left_out and left_out.total():
             log.info(
-                "%s: ACLs that are not mirrored: %d grant WRITE, %d are not for one topic "
-                "by name, %d are of topics that are not mirrored",
+                "%s: ACL entries that are not mirrored: %d allow WRITE, %d are not for a single "
+                "topic by name, %d are for topics that are not mirrored",
                 self._flow,
                 left_out["write"],
                 left_out["pattern"],
@@ -278,7 +278,7 @@ def _mirrored(clusters: Clusters, timeout: float) -> list[tuple[str, str]]:
 
 
 def _read_configs(admin: Admin, topics: Sequence[str], timeout: float) -> list[ConfigRow]:
-    """CONFIGS of these topics; without those that are gone meanwhile."""
+    """Return CONFIGS of these topics, without topics that were deleted meanwhile."""
     rows: list[ConfigRow] = []
     for first in range(0, len(topics), DESCRIBED_AT_ONCE):
         chunk = topics[first : first + DESCRIBED_AT_ONCE]

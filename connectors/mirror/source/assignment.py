@@ -24,7 +24,7 @@ class PartitionAssignment:
     def deal(
         self, partitions: Sequence[TopicPartition], max_tasks: int
     ) -> list[list[TopicPartition]]:
-        """The partitions of each task."""
+        """Return the partitions of each task."""
         raise NotImplementedError
 
 
@@ -42,9 +42,11 @@ class ByCount(PartitionAssignment):
 
 
 class Measured(PartitionAssignment):
-    """Assignment by load, as far as it is measured; an unmeasured partition gets a typical load. A
-    partition stays with its task for `move_every_s` from the start, and after each move: a move
-    restarts tasks, and the new load must be measured."""
+    """Assignment by measured load. An unmeasured partition counts with a typical load.
+
+    A partition stays with its task for `move_every_s` after the start and after each move, because
+    a move restarts tasks and the new load must be measured.
+    """
 
     def __init__(
         self,
@@ -61,7 +63,8 @@ class Measured(PartitionAssignment):
         self._may_move_at = clock.monotonic() + move_every_s
 
     def uneven(self, weights: Mapping[TopicPartition, float]) -> bool:
-        """Update the loads. Returns True if partitions should move and may: `deal` moves them."""
+        """Update the loads. Returns whether partitions should move and may move now; `deal` moves
+        them."""
         with self._lock:
             self._weights = weights
             if not self._may_move():

@@ -1,9 +1,8 @@
 """Assigns partitions to tasks by load, with as few moves as possible. Pure.
 
-A partition stays with the task that has it. New ones go to the least loaded task, the heaviest
-first. Others move only if moves are allowed, one task carries clearly more than its share, and the
-move makes the more loaded of the two tasks lighter; so balancing ends, and no partition moves back
-and forth.
+A partition stays with its task. New ones go to the least loaded task, the heaviest first. Others
+move only if moves are allowed, if one task carries clearly more than its share, and if the move
+reduces the load of the heavier task. So balancing ends, and no partition moves back and forth.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ UNEVEN = 1.3
 EVEN = 1.1
 """... and until none carries more than this, or no move helps."""
 _WORTH = 0.25
-"""The partitions that leave the heaviest task must weigh at least this share of its lead over the
-lightest: otherwise many idle partitions would move without a visible effect."""
+"""The partitions that leave the heaviest task must carry at least this share of its lead over the
+lightest. Otherwise many idle partitions would move without a visible effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,7 @@ class _Loads:
         self.carried[task] -= self.weight(partition)
 
     def add_up(self, *tasks: int) -> None:
-        """The total load of these tasks, exact to the last bit: equal sets of partitions have equal
-        loads, in any order."""
+        """Sum the loads exactly, so that equal sets of partitions have equal loads in any order."""
         for task in tasks:
             self.carried[task] = fsum(map(self.weight, self.tasks[task]))
 
@@ -84,8 +82,8 @@ def balance(
     *,
     may_move: bool = True,
 ) -> Balance:
-    """Assign to min(max_tasks, len(partitions)) tasks; none is left without a partition. `weights`
-    are above 0, in any unit; `previous`: the previous assignment, by task."""
+    """Assign partitions to min(max_tasks, len(partitions)) tasks. Every task gets at least one.
+    `weights`: above 0, in any unit. `previous`: the previous assignment, by task."""
     count = min(max_tasks, len(partitions))
     loads = _Loads(count, weights)
     remaining = dict.fromkeys(partitions)
@@ -130,7 +128,8 @@ def _even_out(loads: _Loads) -> int:
         if fsum(map(loads.weight, fitting)) < _WORTH * lead:
             return moved
         partition = min(fitting, key=lambda each: abs(loads.weight(each) - lead / 2))
-        # Weights that differ by less than a float can express would move back and forth forever.
+        # Partitions whose weights differ by less than a float can express would move back and forth
+        # forever.
         if max(most - loads.weight(partition), loads.with_one_more(taker, partition)) >= most:
             return moved
         loads.take(giver, partition)

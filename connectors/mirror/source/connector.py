@@ -1,8 +1,8 @@
 """MirrorSourceConnector: assigns the partitions of one flow to its tasks.
 
-`TopicRefresh` finds the topics and creates their copies on a thread of its own; `start` and
-`task_configs` are called on the connector's thread and only read its last result. There are no
-tasks until the first result, which triggers a task reconfiguration.
+`TopicRefresh` finds the topics and creates their copies on its own thread. `start` and
+`task_configs` run on the connector's thread and only read its last result. There are no tasks until
+the first result, which triggers a task reconfiguration.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def reads_committed(props: Mapping[str, str]) -> bool:
 
 
 def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
-    """Errors in the combination of these properties, beyond the single keys that
-    `SOURCE_CONFIG_DEF` checks; empty if there are none."""
+    """Return errors in the combination of these properties, beyond the checks of single keys in
+    `SOURCE_CONFIG_DEF`; empty if there are none."""
     problems: list[ConfigProblem] = []
     if props.get("exactly.once.support") == "required" and not reads_committed(props):
         problems.append(
             ConfigProblem(
                 "exactly.once.support",
-                "Exactly-once needs the source's consumer to read committed records only: set "
+                "Exactly-once requires a source consumer that reads only committed records: set "
                 "consumer.isolation.level=read_committed for the source cluster.",
             )
         )
@@ -68,7 +68,7 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
 
 
 def _dealt_out(tasks: Sequence[Mapping[str, str]]) -> list[list[TopicPartition]]:
-    """The assignment in these task configs; empty if they cannot be read."""
+    """Return the assignment in these task configs; empty if it cannot be read."""
     try:
         return [assigned_partitions(config) for config in tasks]
     except ConfigError as error:
@@ -79,7 +79,7 @@ def _dealt_out(tasks: Sequence[Mapping[str, str]]) -> list[list[TopicPartition]]
 
 
 def _key(partition: SourcePartition | None) -> TopicPartition | None:
-    """None: not a partition of a mirrored topic."""
+    """Return the partition of a source offset; None if it is not of a mirrored topic."""
     fields = partition or {}
     topic, number = fields.get("topic"), fields.get("partition")
     return (topic, number) if isinstance(topic, str) and isinstance(number, int) else None
@@ -95,7 +95,7 @@ class MirrorSourceConnector(Connector):
         self._assignment: PartitionAssignment = ByCount()
         self._loads: LoadWatch | None = None
         self._looked = False
-        """Whether the loads are known, as far as they can be."""
+        """Whether all loads that can be measured are known."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -107,8 +107,8 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Check altered offsets, and delete the start positions that tasks stored for these
-        partitions. Only the worker stores source offsets."""
+        """Validate altered offsets, and delete the start positions that tasks stored for these
+        partitions. The worker stores the source offsets."""
         for partition, offset in offsets:
             if offset is not None:
                 check_source_offset(partition, offset)
@@ -117,7 +117,7 @@ class MirrorSourceConnector(Connector):
 
     @classmethod
     def reset_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
-        """Reset start positions, too: partitions without an offset start again."""
+        """Delete the start positions too, so that partitions without an offset start again."""
         forget_first_positions(config, None)
         return True
 
@@ -133,7 +133,7 @@ class MirrorSourceConnector(Connector):
         if task_config.get("mirror.engine") == "spark":
             if (problem := missing_pyspark()) is not None:
                 raise SparkMissing(problem)
-            # Imported here: PySpark takes memory that workers without it need not spend.
+            # Import it only here, because PySpark takes memory that workers without it can save.
             from connectors.mirror.spark.copy.task import SparkSourceTask
 
             return SparkSourceTask
@@ -215,7 +215,8 @@ class MirrorSourceConnector(Connector):
         """Called on the refresh loop's thread."""
         waits = self._refresh is not None and self._waits_for_weights(self._refresh)
         if waits and self._loads is not None:
-            self._loads.wake()  # the load watch requests the task reconfiguration after its look
+            # The load watch requests the task reconfiguration after its next measurement.
+            self._loads.wake()
         else:
             self.context.request_task_reconfiguration()
         settings = self._settings
@@ -223,8 +224,8 @@ class MirrorSourceConnector(Connector):
             settings.wake()
 
     def _waits_for_weights(self, refresh: TopicRefresh) -> bool:
-        """Whether to measure loads first, so that the first assignment need not change
-        soon after."""
+        """Whether to measure loads first, so that the first assignment need not change soon
+        after."""
         return self._loads is not None and not self._looked and bool(refresh.partitions)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]] | None:
@@ -234,7 +235,7 @@ class MirrorSourceConnector(Connector):
         if found is None or self._waits_for_weights(self._refresh):
             return None
         if self._config.mirror_engine == "spark":
-            max_tasks = 1  # its query spreads them over all executors
+            max_tasks = 1  # The query of the Spark engine spreads partitions over all executors.
         tasks = self._assignment.deal(found, max_tasks)
         return [
             {

@@ -1,8 +1,8 @@
-"""Measures the load of each source partition: incoming bytes a second, and bytes that wait.
+"""Measures the load of each source partition: incoming bytes per second, and bytes of lag.
 
-`LoadBook` is pure: it gets measurements and computes weights. `LoadWatch` measures periodically:
-the source's log end offsets, the log sizes on disk, and the stored source offsets. It has a thread
-of its own, and belongs to the connector; `weights` may be read from any thread.
+`LoadBook` is pure: it receives measurements and computes weights. `LoadWatch` measures
+periodically: the source's log end offsets, the log sizes on disk, and the stored source offsets. It
+has its own thread and belongs to the connector. Any thread may read `weights`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 _TIMEOUT_S = 10.0
 
 _CATCH_UP_S = 600.0
-"""The backlog counts as if it were to be copied within this time."""
+"""The backlog counts as if it had to be copied within this time."""
 _IDLE_BYTES_PER_S = 1000.0
-"""The cost of an idle partition: its entry in requests and state."""
+"""The cost of an idle partition in requests and state, in bytes per second."""
 _UNKNOWN_BYTES = 512.0
 """Assumed record size if the brokers do not report log sizes."""
 _NEW_SHARE = 0.3
@@ -58,7 +58,7 @@ class LoadBook:
         self._rates: dict[TopicPartition, float] = {}
 
     def note(self, looked: Looked) -> dict[TopicPartition, float]:
-        """Add a measurement. Returns the weights in bytes a second, of the partitions in it."""
+        """Add a measurement. Returns the weights of its partitions in bytes per second."""
         before, self._last = self._last, looked
         weights: dict[TopicPartition, float] = {}
         for partition, end in looked.ends.items():
@@ -99,12 +99,13 @@ class LoadWatch:
         look_s: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`consumer`: the Java properties of a client of the source. `partitions`: the partitions
-        to measure; None: not known yet. `copied`: the next source offsets, as far as they are
-        stored. `on_look` is called on the watch's thread after each measurement, also a failed one.
-        """
+        """`consumer`: the Java properties of a client for the source. `partitions`: returns the
+        partitions to measure; None: not known yet. `copied`: returns the next source offsets, as
+        far as they are stored. `on_look`: called on the watch's thread after each measurement, even
+        a failed one."""
         self.weights: Mapping[TopicPartition, float] = {}
-        """By partition, as of the last measurement; replaced, never changed."""
+        """The weights by partition, from the last measurement. The mapping is replaced, never
+        changed."""
         self._flow = flow
         self._settings: WireSettings = wire_settings(consumer)
         self._partitions = partitions
@@ -120,7 +121,7 @@ class LoadWatch:
         self._loop.start()
 
     def wake(self) -> None:
-        """Measure now because the partitions changed. From any thread."""
+        """Measure now, because the partitions changed. May be called from any thread."""
         self._loop.wake()
 
     def stop(self) -> None:
@@ -159,12 +160,17 @@ class LoadWatch:
     def _log_sizes(
         self, link: ClusterLink, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Without log sizes, records count as equally large, which is still better than counting
-        partitions."""
+        """Return the log sizes. Without them all records count as equally large, which is still
+        better than counting partitions."""
         try:
             return partition_sizes(link, partitions, Deadline(_TIMEOUT_S, self._clock))
         except ConnectError as error:
             if not self._sizes_failed:
                 self._sizes_failed = True
-                log.info("%s: cannot read the source's log sizes: %s", self._flow, error)
+                log.info(
+                    "%s: cannot read the source's log sizes, so all records count as equally "
+                    "large: %s",
+                    self._flow,
+                    error,
+                )
             return {}

@@ -1,8 +1,8 @@
-"""MirrorSourceTask: gives the batch copier its partitions, and stores their progress.
+"""MirrorSourceTask: assigns partitions to the batch copier and stores their progress.
 
-A transfer task (connect/plugin.py). The copy engine moves the bytes; acknowledged ranges go to the
-offset map, the offset syncs and the history. All of it runs on the task's thread, except `wake` and
-`health`.
+It is a transfer task (connect/plugin.py). The copy engine copies the bytes. Acknowledged ranges are
+written to the offset map, the offset syncs and the history. Everything runs on the task's thread,
+except `wake` and `health`.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class MirrorSourceTask(BaseSourceTask):
         )
         plan: TailPlan | None = None
         if self.context.transfer is None:
-            # Under exactly-once a crash leaves no records to compare: offsets are in their
-            # transactions.
+            # Under exactly-once a crash leaves no records to compare, because transactions include
+            # the offsets.
             self._tails = self._clients.tails(
                 settings.source, settings.target, read_committed=settings.options.read_committed
             )
@@ -140,7 +140,7 @@ class MirrorSourceTask(BaseSourceTask):
         self._engine.limit(*self._limits)
 
     def _transactions(self) -> TransactionPlan | None:
-        """How the task writes exactly once; None if the worker does not enable it."""
+        """Return how the task writes exactly once; None if the worker does not enable it."""
         control = self.context.transfer
         if control is None:
             return None
@@ -179,10 +179,10 @@ class MirrorSourceTask(BaseSourceTask):
             if back is None:
                 self._learning[key] = position
             else:
-                # The position where it continues must still be stored.
+                # The position at which it continues must still be stored.
                 added_here.stored_position = back.stored_position
                 added_here.storing_position = back.storing_position
-                # Its logs may have changed since it left.
+                # Its logs may have changed since the partition left.
                 engine.learn(key, back.facts(back.acked_position))
             if self._history is not None:
                 self._history.begun(key, position)
@@ -202,8 +202,8 @@ class MirrorSourceTask(BaseSourceTask):
         )
 
     def _take_back(self, added: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionCopy]:
-        """Handle partitions that left and returned before they were stored. Their old copies must
-        not be stored any more: that could overwrite newer positions."""
+        """Handle partitions that left and returned before their positions were stored. Their old
+        copies must not be stored any more, because that could overwrite newer positions."""
         keys = set(added)
         self._left += self._running().take_departed()
         back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
@@ -231,8 +231,8 @@ class MirrorSourceTask(BaseSourceTask):
             self._progress.look(engine.partitions)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
-        """Give the engine the facts about the logs that, under exactly-once, are stored with the
-        offset."""
+        """Pass the engine the facts about the logs that are stored with the offset under
+        exactly-once."""
         control = self.context.transfer
         if control is None or not self._learning:
             return
@@ -246,11 +246,12 @@ class MirrorSourceTask(BaseSourceTask):
                 del self._learning[key]
 
     def _learn(self, engine: CopyEngine) -> None:
-        """Give the engine the stored facts about the logs of partitions that it just started."""
+        """Pass the engine the stored facts about the logs of partitions that it has just
+        started."""
         facts = self._kept_books().facts()
         if facts is None:
             if self._clock.monotonic() >= self._learn_by:
-                # Start without the facts rather than wait longer; losses are then found later.
+                # Start without the facts rather than wait longer. Losses are then found later.
                 for key in self._learning:
                     engine.learn(key, None)
                 self._learn_by = float("inf")
@@ -277,7 +278,7 @@ class MirrorSourceTask(BaseSourceTask):
         self.wake()
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        """Apply a new assignment or new limits in place; any other change restarts the task."""
+        """Apply a new assignment or new limits in place. Any other change restarts the task."""
         if flow_part(config) != self._flow:
             return False
         task = SourceTaskConfig.from_properties(config)
@@ -288,7 +289,7 @@ class MirrorSourceTask(BaseSourceTask):
             # returned before, it would continue after them.
             return False
         if set(task.task_assigned_partitions) != self._assigned:
-            self._kept_books().look_again()  # others may have started them
+            self._kept_books().look_again()  # Other workers may have started these partitions.
             self._assign(task.task_assigned_partitions)
         limits = (task.connector.limits, 1 / task.task_count)
         if limits != self._limits:
@@ -348,7 +349,7 @@ class MirrorSourceTask(BaseSourceTask):
     # Progress.
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base_offset: int) -> None:
-        """The target has these records from `base_offset` on."""
+        """Record that the target has these records from `base_offset` on."""
         self.context.topic_used(partition.target[0])
         if self.context.transfer is not None:
             self._without_pages[partition.source] = partition
@@ -365,22 +366,26 @@ class MirrorSourceTask(BaseSourceTask):
             self._history.lost(partition, loss)
 
     def _put_aside(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
-        """Records were written to the quarantine topic; the partition continues after them."""
+        """Record that records were written to the quarantine topic. The partition continues after
+        them."""
         topic = self._config.mirror_quarantine_topic
         name = f"{partition.source[0]}-{partition.source[1]}"
-        text = f"{name}: offsets {aside.first} to {aside.last} went to {topic}: {aside.reason}"
+        text = (
+            f"{name}: offsets {aside.first} to {aside.last} were written to the quarantine topic "
+            f"{topic}: {aside.reason}"
+        )
         _LOG.error("%s", text)
         partition.metrics.quarantined(aside.last - aside.first + 1)
         if self._history is not None:
             self._history.quarantined(partition, aside.first, aside.last, text)
 
     def _passed(self, partition: PartitionCopy, first: int, records: int) -> None:
-        """A crash had left these records on the target: they are not copied again."""
+        """Record that records that a crash left on the target are not copied again."""
         if self._history is not None:
             self._history.already_copied(partition, first, records)
 
     def prepare_commit(self) -> Future[list[StoredOffset]]:
-        """The acknowledged positions, once the map pages that cover them are written."""
+        """Return the acknowledged positions, once the map pages that cover them are written."""
         engine = self._running()
         self._left += engine.take_departed()
         moved = [
@@ -435,8 +440,9 @@ class MirrorSourceTask(BaseSourceTask):
             self._write_pages()
 
     def _write_pages(self) -> None:
-        """Pages may be written after the offsets: until then translated offsets are earlier, never
-        wrong."""
+        """Write the map pages. They may be written after the offsets; until then translated offsets
+        are too low, but never wrong.
+        """
         stored = {
             key: partition
             for key, partition in self._without_pages.items()
@@ -460,7 +466,7 @@ class MirrorSourceTask(BaseSourceTask):
             self._kept_books().prepare(reached)
 
     def _forget_left(self) -> None:
-        """Drop the state of partitions that left and are stored."""
+        """Drop the state of partitions that left and whose positions are stored."""
         still: list[PartitionCopy] = []
         assigned = {partition.source for partition in self._running().partitions}
         for partition in self._left:

@@ -1,4 +1,4 @@
-"""The clients and the clock of a source task, so that a simulation can replace them.
+"""The clients and the clock of a source task, which a simulation can replace.
 
 A `MirrorSourceTask` opens every client of a cluster or a database, and reads the clock, only
 through its `TaskClients`. Called on the task's thread.
@@ -31,19 +31,19 @@ __all__ = ["OwnedQuarantine", "OwnedTailLookup", "TaskClients"]
 
 
 class OwnedQuarantine(Quarantine, Protocol):
-    """A quarantine that its owner closes, once."""
+    """A quarantine that its owner closes once."""
 
     def close(self) -> None: ...
 
 
 class OwnedTailLookup(TailLookup, Protocol):
-    """A tail lookup that its owner closes, once."""
+    """A tail lookup that its owner closes once."""
 
     def close(self) -> None: ...
 
 
 class TaskClients:
-    """Real clients, which each method opens for the caller to close."""
+    """Opens real clients. The caller closes them."""
 
     clock: Clock = SYSTEM_CLOCK
     catch_up: CatchUp = PROCESS_CATCH_UP
@@ -51,11 +51,11 @@ class TaskClients:
     def open_cluster(
         self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str
     ) -> ClusterAccess:
-        """One of the two clusters, as `cluster_access.OpenCluster`; the engine closes it."""
+        """Open one of the two clusters (`cluster_access.OpenCluster`). The engine closes it."""
         return ClusterLink(settings, on_change, clock, name)
 
     def loop(self) -> SelectorLoop:
-        """The loop that the copy engine runs in; the engine closes it."""
+        """Create the event loop of the copy engine. The engine closes it."""
         return SelectorLoop(self.clock)
 
     def books(self, config: SourceConfig, index: str | None) -> BookTopics:
@@ -63,7 +63,7 @@ class TaskClients:
         return KafkaBookTopics(config, index)
 
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
-        """The writer of the task's events, copied ranges and lag samples."""
+        """Create the writer of the task's events, copied ranges and lag samples."""
         return TaskHistory(config, connector, task, self.clock)
 
     def quarantine(
@@ -82,18 +82,19 @@ class TaskClients:
     def tails(
         self, source: WireSettings, target: WireSettings, *, read_committed: bool
     ) -> OwnedTailLookup:
-        """Compares the ends of target partitions with the source after a crash."""
+        """Create the comparison of target log ends with the source after a crash."""
         return ThreadedTailLookup(source, target, read_committed=read_committed)
 
     def retention(
         self, name: str, config: SourceConfig, consumer: Mapping[str, str]
     ) -> RetentionWatch | None:
-        """The retention watch, which estimates when records that are not copied yet are deleted;
-        None: no estimates. `consumer`: Java properties of a consumer of the source."""
+        """Create the retention watch, which estimates when retention deletes records that are not
+        copied yet; None: no estimates. `consumer`: Java properties of a consumer for the source.
+        """
         return RetentionWatch(name, source_admin(config.originals), consumer)
 
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None
     ) -> None:
-        """Fence executors that a former Spark engine left: `executor_ids.fence_lanes`. Blocks."""
+        """Fence executors of an earlier Spark engine (`executor_ids.fence_lanes`). Blocks."""
         fence_lanes(target, task_id, task, cancellation)

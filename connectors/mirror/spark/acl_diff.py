@@ -1,8 +1,8 @@
-"""ACL sync: who may read mirrored topics on the target, by MirrorMaker 2's rules.
+"""Plans the ACL sync: who may read mirrored topics on the target, by MirrorMaker 2's rules.
 
-Only entries for one topic by its name are mirrored. Writing is for the mirror alone: what allows
-WRITE is left out, and what allows ALL allows READ on the target; what denies stays as it is.
-Nothing is ever deleted. Source: KIP-382 and Kafka 4.3.1.
+Only ACL entries for a single topic by name are mirrored. Only the mirror may write to copies: an
+entry that allows WRITE is left out, and one that allows ALL allows READ on the target. Entries that
+deny are copied unchanged. Nothing is ever deleted. Source: KIP-382 and Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _ENTRY = ("topic", "pattern", "principal", "host", "operation", "permission")
 
 
 def acl_plan(source: DataFrame, target: DataFrame, topics: DataFrame) -> DataFrame:
-    """ACLS of the source, ACLS of the target, TOPICS -> ACL_PLAN, without duplicates.
+    """Compute ACL_PLAN, without duplicates, from the source's ACLS, the target's ACLS and TOPICS.
 
-    `topics`: of the names that the source's entries have, those that are mirrored.
+    `topics`: the mirrored topics among those in the source's entries.
     """
     judged = source.join(F.broadcast(topics), "topic", "left").withColumn(
         "left_out",

@@ -1,7 +1,7 @@
-"""The audit as a Spark job: ranges in, a table of what was found in them out.
+"""The audit as a Spark job: takes ranges and returns a table of findings.
 
-Spark only deals out ranges and gathers rows. Each task reads both clusters with the mirror's own
-readers (`connectors.mirror.audit`); records never pass through the JVM.
+Spark only distributes ranges and collects rows. Each task reads both clusters with the mirror's own
+clients (`connectors.mirror.audit`), so records never pass through the JVM.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ AUDITED_RANGES = StructType(
         StructField("error", StringType(), nullable=True),
     ]
 )
-"""One row for each range: itself and its `RangeResult`, as JSON, or why there is none."""
+"""One row per range: the range and its `RangeResult`, as JSON, or an error."""
 
 
 def spark_engine(session: SparkSession) -> AuditEngine:
-    """Audits on this session's executors. Raises `SparkJobFailed` where the job cannot be run; a
-    range that cannot be audited is an outcome."""
+    """Return an engine that audits on this session's executors. Raises `SparkJobFailed` if the job
+    cannot run; a range that cannot be audited is an outcome with an error."""
 
     def run(setup: AuditSetup, ranges: Sequence[AuditRange]) -> Iterator[RangeOutcome]:
         with job_errors("The audit"):
-            # As tasks end, so that it is seen how far they are.
+            # In the order in which tasks end, to show the progress.
             for batch in arriving(audit_frame(session, setup, ranges)):
                 for row in batch.to_pylist():
                     yield outcome_of(row["range"], row["result"], row["error"])
@@ -49,11 +49,11 @@ def spark_engine(session: SparkSession) -> AuditEngine:
 def audit_frame(
     session: SparkSession, setup: AuditSetup, ranges: Sequence[AuditRange]
 ) -> DataFrame:
-    """AUDITED_RANGES of these, which each run of the query audits. `setup` goes with the tasks,
-    secrets included, as Spark's own Kafka options do."""
-    # Large ones travel as a broadcast, as PySpark does with large functions.
+    """Return AUDITED_RANGES of these ranges. Each run of the query audits them. `setup` is sent to
+    tasks with its secrets, like the options of Spark's own Kafka source."""
+    # Send large ones as a broadcast, as PySpark does with large functions.
     shares = [share_text(share) for share in dealt(ranges, session.sparkContext.defaultParallelism)]
-    # As it reads, it must not be run twice for one row.
+    # It reads the clusters, so Spark must not run it twice for one row.
     work = F.udf(share_auditor(setup, shares), ArrayType(AUDITED_RANGES)).asNondeterministic()
     numbers = session.range(0, len(shares), 1, max(1, len(shares)))
     return numbers.select(F.explode(work(F.col("id").cast("int"))).alias("row")).select("row.*")

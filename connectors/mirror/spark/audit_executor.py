@@ -1,7 +1,7 @@
-"""The part of the audit's Spark job that runs on executors, and how it talks with the driver.
+"""The part of the audit's Spark job that runs on executors, and its data exchange with the driver.
 
-Executors have neither PyArrow nor this program's other packages, but those of
-`connectors.spark.packages`: nothing here may import more.
+Executors have only the packages of `connectors.spark.packages`, without PyArrow, so this module
+must not import others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connectors.spark.worker_imports import leaving_zips_read
 __all__ = ["outcome_of", "share_auditor", "share_text"]
 
 OutcomeRow = tuple[str, str | None, str | None]
-"""A range and its `RangeResult`, as JSON, or why there is none."""
+"""A range and its `RangeResult`, as JSON, or an error."""
 
 
 def share_text(ranges: Sequence[AuditRange]) -> str:
@@ -28,7 +28,7 @@ def share_text(ranges: Sequence[AuditRange]) -> str:
 
 
 def share_auditor(setup: AuditSetup, shares: Sequence[str]) -> Callable[[int], list[OutcomeRow]]:
-    """What the task of share number n of these does."""
+    """Return a function that audits share number n."""
 
     @leaving_zips_read
     def work(number: int) -> list[OutcomeRow]:

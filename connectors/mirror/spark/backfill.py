@@ -1,9 +1,9 @@
-"""Pieces of a backfill as Spark jobs: each is one task of the batch copier on some executor.
+"""Copies pieces of a backfill as Spark jobs: each is one task of the batch copier on some executor.
 
-Each piece is a job of its own, so that what it copied is known, and written down, as soon as it
-ends, and pieces of other partitions do not wait for it. Spark must not run a task twice: the first
-run may still be writing. So a task that is not its first run copies nothing and says so, and what
-the first one copied is looked for on the target.
+Each piece is its own job, so that its result is known and stored as soon as it ends, without
+waiting for pieces of other partitions. A task that Spark runs again must not copy, because the
+first run may still be writing. So it only reports that it is not the first run, and the target is
+searched for the records that the first run copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["slots_of", "spark_engine"]
 
 
 def slots_of(session: SparkSession) -> int:
-    """Return how many tasks the session runs in parallel."""
+    """Return the number of tasks that the session runs in parallel."""
     return int(session.sparkContext.defaultParallelism)
 
 

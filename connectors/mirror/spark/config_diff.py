@@ -1,7 +1,7 @@
-"""Config sync: what to change on the target so that topics have their sources' configs.
+"""Plans the config sync: the changes that give topics on the target their sources' configs.
 
-MirrorMaker 2 sends every config of every topic each time; the outcome is the same here, but only
-what differs is sent. Source: KIP-382 and Kafka 4.3.1.
+The result is the same as in MirrorMaker 2, which sends every config of every topic each time. Here
+only differences are sent. Source: KIP-382 and Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ __all__ = ["config_changes"]
 def config_changes(
     source: DataFrame, target: DataFrame, topics: DataFrame, properties: DataFrame
 ) -> DataFrame:
-    """CONFIGS of the source, CONFIGS of the target, TOPICS, PROPERTIES -> CONFIG_CHANGES.
+    """Compute CONFIG_CHANGES from the source's CONFIGS, the target's CONFIGS, TOPICS and
+    PROPERTIES.
 
-    What was set on the source is set on the target. What has the source's default is deleted from
-    the target's topic, also where somebody set it there by hand; or set, where the source's
-    defaults are wanted. Left alone: what the filter rejects or neither cluster may change
-    (read-only, sensitive, set in the brokers' files), and what the target does not know.
+    A config that is set on the source is set on the target. A config that has the source's default
+    is deleted on the target, even if a user set it there; or it is set, if the filter wants the
+    source's defaults. Configs are skipped if the filter rejects them, if a cluster does not allow
+    changes (read-only, sensitive, set in the brokers' files), or if the target does not know them.
     """
     wanted = (
         source.join(F.broadcast(topics), "topic")

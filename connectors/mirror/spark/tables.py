@@ -1,8 +1,8 @@
-"""The tables that the jobs take and give: Spark schemas, and the same for Arrow.
+"""The tables that Spark jobs take and return: Spark schemas, and the same for Arrow.
 
-Every job is a function from DataFrames of these schemas to a DataFrame of one of them. Rows go
-between Python and Spark as Arrow (`arrow_table`, `DataFrame.toArrow`), without Python workers.
-Topics are named as on the source, unless a column says otherwise. Offsets are int64.
+Every job is a function from DataFrames of these schemas to a DataFrame of one of them. Rows are
+passed between Python and Spark as Arrow (`arrow_table`, `DataFrame.toArrow`), without Python
+workers. Topics have their names on the source, unless a column says otherwise. Offsets are int64.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ SYNCS = StructType(
     ]
 )
 """Offset syncs as MirrorMaker 2 writes them: the record at `upstream` on the source is at
-`downstream` on the target. `order`: which of a partition's syncs is newer; the offset in the
-offset-syncs topic. Either the whole topic, or what Java's OffsetSyncStore would keep of it."""
+`downstream` on the target. `order`: increases with newer syncs of a partition; the offset in the
+offset-syncs topic. Either the whole topic, or the syncs that Java's OffsetSyncStore would keep."""
 
 BREAKS = StructType(
     [
@@ -72,23 +72,24 @@ BREAKS = StructType(
         StructField("syncs_below", LongType(), nullable=True),
     ]
 )
-"""The offset map, one row for each segment that is in force; those of a partition do not overlap.
+"""The offset map: one row per segment that is valid. Rows of a partition do not overlap.
 
 For a source offset x whose nearest row at or before it (by `source_start`) is this one:
 
 * x < `source_end`: the record is at `target_start + x - source_start`;
-* otherwise x lies in the gap behind it, and `gap_target` is where the next record that exists is;
-* `gap_target` null: what is behind is not known (the end of the map, or another program copied
-  there), and `target_start + source_end - source_start`, the end of what is known, leaves nothing
-  out. Up to `seen_end` the source was seen to have no record there, or, in a row of no length, the
-  target has lost the records: the next one will be at `target_start`;
-* `loss` is the session of the partition's newest loss page, 0 without one;
-* offset syncs count from source offset `syncs_from` on, and with target offsets before
-  `syncs_below`, if that is not null.
+* otherwise x is in the gap after the segment, and `gap_target` is the offset of the next existing
+  record;
+* `gap_target` null: the records after the segment are not known (end of the map, or copied by
+  another program), and `target_start + source_end - source_start`, the end of the known records,
+  skips nothing. Up to `seen_end` the source holds no record or, in a row of length 0, the target
+  has lost the records, and the next one will be at `target_start`;
+* `loss` is the session of the partition's newest loss page, or 0;
+* offset syncs are valid from source offset `syncs_from` on, and with target offsets before
+  `syncs_below` unless that is null.
 
-For what is before the first page there is a row of no length at source offset 0. `target_start` is
-0 where the copy begins at the target's offset 0 or where records were lost, otherwise null, as
-nothing is known; then `seen_end` is -1 unless the copy begins at offset 0.
+A row of length 0 at source offset 0 stands for the offsets before the first page. Its
+`target_start` is 0 if the copy begins at the target's offset 0 or records were lost, otherwise
+null, because nothing is known. Its `seen_end` is -1 unless the copy begins at offset 0.
 """
 
 PAGES = StructType(
@@ -98,9 +99,9 @@ PAGES = StructType(
         _required("value", BinaryType()),
     ]
 )
-"""Pages of the offset map: the newest record of each key that is no tombstone. `value` is the
-record's. A row whose `first_source` is `NEWEST_LOSS` is no page: it says which loss is the newest
-(`connectors.mirror.offsets.loss_notes`)."""
+"""Pages of the offset map: the newest record of each key, without tombstones. `value` is the
+record's. A row whose `first_source` is `NEWEST_LOSS` is not a page but the record of the newest
+loss (`connectors.mirror.offsets.loss_notes`)."""
 
 GROUP_OFFSETS = StructType(
     [
@@ -110,7 +111,7 @@ GROUP_OFFSETS = StructType(
         _required("metadata", StringType()),
     ]
 )
-"""Committed offsets: `offset` is the next one that the group would read."""
+"""Committed offsets. `offset`: the next one that the group would read."""
 
 CHECKPOINTS = StructType(
     [
@@ -124,13 +125,13 @@ CHECKPOINTS = StructType(
         _required("loss", LongType()),
     ]
 )
-"""Translated offsets: a group that committed `upstream` on the source goes on at `downstream` on
-the target. `exact`: that is the very record, or the next one that exists; false: it is earlier, or
-may be, by at most `behind` records that were read already, as nothing better is known. `loss`: as
-in BREAKS, of the whole partition; a place that was given with a lower one may not hold."""
+"""Translated offsets: a group that committed `upstream` on the source continues at `downstream`
+on the target. `exact`: this is the next record to read; otherwise the group re-reads at most
+`behind` records. `loss`: as in BREAKS, for the whole partition; a place with a lower number may
+be invalid."""
 
 TOPICS = StructType([_required("topic", StringType()), _required("remote", StringType())])
-"""Topics that are mirrored, and their names on the target."""
+"""Mirrored topics, and their names on the target."""
 
 CONFIGS = StructType(
     [
@@ -142,8 +143,8 @@ CONFIGS = StructType(
         _required("sensitive", BooleanType()),
     ]
 )
-"""Configs of topics as a cluster describes them, defaults included. `topic`: on that cluster;
-`source`: Java's ConfigSource, such as DYNAMIC_TOPIC_CONFIG or DEFAULT_CONFIG."""
+"""Configs of topics as a cluster describes them, including defaults. `topic`: its name on that
+cluster. `source`: Java's ConfigSource, such as DYNAMIC_TOPIC_CONFIG or DEFAULT_CONFIG."""
 
 PROPERTIES = StructType(
     [
@@ -152,8 +153,8 @@ PROPERTIES = StructType(
         _required("default_copied", BooleanType()),
     ]
 )
-"""What the flow's filter says of each config: whether it is copied, and whether the source's
-default of it is."""
+"""The flow's filter for each config: whether it is copied, and whether the source's default is
+copied."""
 
 CONFIG_CHANGES = StructType(
     [
@@ -163,8 +164,8 @@ CONFIG_CHANGES = StructType(
         StructField("before", StringType(), nullable=True),
     ]
 )
-"""What to change on the target. `value`: to set; null: to delete, so that the target's own default
-counts again. `before`: what was in force there."""
+"""Changes on the target. `value`: the value to set; null: delete the config, so that the target's
+default applies. `before`: the effective value before the change."""
 
 ACLS = StructType(
     [
@@ -175,13 +176,13 @@ ACLS = StructType(
 """Access control entries of topics, with Java's names (LITERAL, READ, ALLOW)."""
 
 ACL_PLAN = StructType([*ACLS.fields, _required("outcome", StringType())])
-"""Entries as they are to be on the target, and what becomes of each: `create`; `exists`; or not
-mirrored, because it lets somebody write (`write`), because it is not for one topic by name
-(`pattern`) or its topic is not mirrored (`topic`); of those the entry is the source's."""
+"""Planned entries for the target. The outcome is `create`, `exists`, or a reason not to mirror the
+source's entry: it allows WRITE (`write`), is not for a single topic by name (`pattern`), or its
+topic is not mirrored (`topic`)."""
 
 TARGET_GROUPS = StructType([_required("group", StringType()), _required("state", StringType())])
-"""Groups of the target. `state`: EMPTY, DEAD or another of Java's; a group that is not there is
-one that does not exist."""
+"""Groups on the target. `state`: EMPTY, DEAD or another of Java's states. A missing group does not
+exist."""
 
 TARGET_OFFSETS = StructType(
     [
@@ -190,8 +191,8 @@ TARGET_OFFSETS = StructType(
         StructField("offset", LongType(), nullable=True),
     ]
 )
-"""What groups have committed on the target; `topic` is the target's. Null: committed, but without
-an offset."""
+"""Committed offsets of groups on the target. `topic` is the target's. Null: a commit without an
+offset."""
 
 GROUP_WRITES = StructType(
     [
@@ -213,7 +214,7 @@ _ARROW_TYPES: dict[type[DataType], pa.DataType] = {
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The same columns in Arrow."""
+    """Return the same columns as an Arrow schema."""
     return pa.schema(
         [
             pa.field(field.name, _ARROW_TYPES[type(field.dataType)], nullable=field.nullable)
@@ -223,7 +224,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def arrow_table(schema: StructType, rows: Iterable[Sequence[object]]) -> pa.Table:
-    """Rows, as tuples in the order of the schema's columns, for `SparkSession.createDataFrame`."""
+    """Convert rows (tuples in the order of the schema's columns) to an Arrow table for
+    `SparkSession.createDataFrame`."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema.fields)
     target = arrow_schema(schema)
     arrays = [

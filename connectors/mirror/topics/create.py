@@ -1,9 +1,8 @@
-"""Creates the topics and partitions that a plan finds missing on the target, with the source's
-topic configs.
+"""Creates missing topics and partitions on the target, with the source's topic configs.
 
 Configs are copied when a topic is created, except those that the target's Kafka version does not
-know. A topic that cannot be created, or given its partitions, does not block others: the outcome
-has the failures.
+know. A failure to create a topic or to add its partitions does not block other topics; failures are
+returned.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 PARALLEL_CALLS = 8
-"""Number of topics created concurrently. A controller creates one after another; this hides round
-trips."""
+"""Number of topics created concurrently. A controller creates one after another, so this only hides
+round trips."""
 
 
 COMPACTED = {"cleanup.policy": "compact"}
-"""The only config of mirroring's own topics."""
+"""The topic config of the mirror's internal topics."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFailure:
-    """A topic that is not as planned, and the reason. `factor_key`: the property that sets its
-    replication factor."""
+    """A topic that could not be created or enlarged, and the reason. `factor_key`: the property
+    that sets its replication factor."""
 
     remote: str
     error: ConnectError
@@ -62,8 +61,9 @@ class TopicFailure:
 def copied_configs(
     entries: Iterable[ConfigEntry], properties: ConfigPropertyFilter
 ) -> dict[str, str]:
-    """The configs that a new topic copies from its source: those set for the topic, or dynamically
-    for the brokers, unless filtered; the source's defaults only if the filter wants them."""
+    """Return the configs that a new topic copies from its source: those set on the topic, or
+    dynamically on the brokers, that the filter selects. The source's defaults are copied only if
+    the filter wants them."""
     return {
         entry.name: entry.value
         for entry in entries
@@ -74,7 +74,7 @@ def copied_configs(
 def _is_copied(entry: ConfigEntry, properties: ConfigPropertyFilter) -> bool:
     if entry.read_only or entry.sensitive or entry.source == ConfigSource.STATIC_BROKER_CONFIG:
         return False
-    # Copies are always written in the newest format, in whatever format the source stores.
+    # Copies are always written in the newest message format, whatever format the source stores.
     if entry.name == STORED_FORMAT:
         return False
     if not properties.should_replicate_config_property(entry.name):
@@ -87,7 +87,7 @@ def _is_copied(entry: ConfigEntry, properties: ConfigPropertyFilter) -> bool:
 def creation_configs(
     source: Admin, missing: Iterable[MissingTopic], properties: ConfigPropertyFilter, timeout: float
 ) -> dict[str, dict[str, str]]:
-    """The configs of topics to create, by their name on the source."""
+    """Return the configs of topics to create, by their name on the source."""
     described = source.describe_topic_configs([topic.source for topic in missing], timeout)
     return {name: copied_configs(entries, properties) for name, entries in described.items()}
 
@@ -100,10 +100,10 @@ def apply_plan(
     timeout: float,
     threads: OneShotThreads,
 ) -> list[TopicFailure]:
-    """Create and enlarge topics on the target, a few at a time; returns what failed.
+    """Create and enlarge topics on the target, a few at a time. Returns the failures.
 
-    `configs`: by source name. `replication_factor` -1: the broker's default. `timeout`: seconds
-    for each topic.
+    `configs`: by source name. `replication_factor` -1: the broker's default. `timeout`: seconds per
+    topic.
     """
     creation = _Creation(target, replication_factor, timeout)
     calls: deque[Callable[[], TopicFailure | None]] = deque(
@@ -151,7 +151,8 @@ class _Creation:
                     raise
                 created = self._create(topic, known)
                 log.warning(
-                    "Topic %s has no %s: the target's Kafka version does not know this config",
+                    "Created topic %s without %s: the target's Kafka version does not know this "
+                    "config",
                     topic.remote,
                     ", ".join(sorted(configs.keys() - known.keys())),
                 )
@@ -169,8 +170,9 @@ class _Creation:
     def _known_of(
         self, configs: Mapping[str, str], error: ConnectError
     ) -> Mapping[str, str] | None:
-        """The configs whose names the target knows. None: another attempt with them
-        would not help."""
+        """Return the configs whose names the target knows; None if another attempt with them would
+        not help.
+        """
         if broker_code(error) != ErrorCode.INVALID_CONFIG or not configs:
             return None
         names = self._names()
@@ -178,8 +180,8 @@ class _Creation:
         return known if names and len(known) < len(configs) else None
 
     def _names(self) -> frozenset[str]:
-        """The names of topic configs that the target knows, read from one of its topics. Empty if
-        there is no topic that we may describe."""
+        """Return the names of topic configs that the target knows, read from one of its topics.
+        Empty if we may describe no topic."""
         with self._lock:
             if self._known is None:
                 self._known = self._learned_names()
@@ -194,7 +196,7 @@ class _Creation:
                 if topic in described:
                     return frozenset(entry.name for entry in described[topic])
         except ConnectError as error:
-            log.warning("Cannot learn which topic configs the target knows: %s", error)
+            log.warning("Cannot find out which topic configs the target knows: %s", error)
         return frozenset()
 
 
@@ -204,7 +206,7 @@ def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
     except ConnectError as error:
         return TopicFailure(growth.remote, error)
     log.info(
-        "Raised topic %s from %d to %d partitions", growth.remote, growth.existing, growth.wanted
+        "Increased topic %s from %d to %d partitions", growth.remote, growth.existing, growth.wanted
     )
     return None
 
@@ -219,7 +221,7 @@ def _is_there(admin: Admin, name: str, timeout: float) -> bool:
 
 
 def with_remedy(error: ConnectError, factor_key: str) -> str:
-    """The error's text, with a remedy if the topic was to have too many replicas."""
+    """Return the error's text. If the replication factor was too high, add the remedy."""
     if broker_code(error) == ErrorCode.INVALID_REPLICATION_FACTOR:
         return f"{str(error).rstrip('.')}. Start more brokers, or lower {factor_key}"
     return str(error)
@@ -228,8 +230,11 @@ def with_remedy(error: ConnectError, factor_key: str) -> str:
 def ensure_compacted_topic(
     admin: Admin, name: str, replication_factor: int, timeout: float
 ) -> bool:
-    """Create one of mirroring's own topics: one partition, compacted. False: it existed. Without
-    permission to create it, an existing one is used, as in MirrorMaker 2."""
+    """Create one of the mirror's internal topics: one partition, compacted. Returns False if it
+    existed.
+
+    Without permission to create topics, an existing one is used, as in MirrorMaker 2.
+    """
     try:
         created = admin.create_topic(name, 1, replication_factor, COMPACTED, timeout)
     except ConnectError as error:

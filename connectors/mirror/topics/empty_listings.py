@@ -1,8 +1,9 @@
-"""Decides whether to believe a cluster that lists no topics.
+"""Decides whether to trust a cluster that lists no topics.
 
 With ZooKeeper (before KRaft), a broker that has just started answers metadata requests before its
-controller has sent it any topics: for a moment it knows brokers and no topics. Believing that would
-start a flow with nothing until the next refresh, ten minutes later, or drop all mirrored topics.
+controller has sent it any topics. For a moment it knows brokers but no topics. If the mirror
+trusted it, a flow would start without topics until the next refresh ten minutes later, or drop all
+mirrored topics.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from connect.errors import RetriableError
 
 __all__ = ["EmptyListings"]
 
-# A controller sends topics within milliseconds; within seconds on a machine that starts many
+# A controller sends topics within milliseconds, or within seconds on a machine that starts many
 # brokers.
 _BELIEVED_AFTER_S = 30.0
 
@@ -38,5 +39,5 @@ class EmptyListings:
         if now - self._since < _BELIEVED_AFTER_S:
             raise RetriableError(
                 f"Cluster {self._alias} lists no topics: it is empty, or its broker has just "
-                "started and does not know them yet"
+                "started and does not know its topics yet"
             )

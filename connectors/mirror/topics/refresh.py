@@ -1,9 +1,9 @@
 """Finds the topics that a flow copies and creates their copies on the target, periodically.
 
-One loop with a thread of its own: at start, then at `refresh.topics.interval.seconds`, it lists
-both clusters, creates missing topics on the target, and notifies the connector when its partitions
-changed. The first round also creates mirroring's own topics and compares the cluster ids. Every
-failure on a cluster is logged and retried; only a config that can never work ends the loop.
+One loop with its own thread. At start, then every `refresh.topics.interval.seconds`, it lists the
+topics of both clusters, creates missing ones on the target, and notifies the connector if its
+partitions changed. The first round also creates the mirror's internal topics and compares the
+cluster IDs. Cluster failures are logged and retried. Only an invalid config ends the loop.
 """
 
 from __future__ import annotations
@@ -55,15 +55,16 @@ __all__ = ["Clusters", "TopicRefresh", "contact", "internal_topics", "topic_sele
 log = logging.getLogger(__name__)
 
 CONTACT_TIMEOUT_S = 10.0
-"""Timeout of a first contact; after it the cluster counts as unreachable, and is retried."""
+"""Timeout of the first contact. After it the cluster counts as unreachable, and the contact is
+retried."""
 
 
 LOOK_AGAIN_S = 15.0
-"""How soon a flow without topics looks for topics again: flows are often started while their topics
-are being created, and the interval is 10 minutes by default."""
+"""How soon a flow without topics looks for topics again. Flows are often started while their topics
+are being created, and the normal interval is 10 minutes."""
 
 _CAUSE_S = 5.0
-"""How long it looks that often."""
+"""How long a flow without topics looks that often."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
 
@@ -75,7 +76,7 @@ GRACE_S = 10.0
 
 
 def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> TopicSelector:
-    """The topic selector of this config. Raises `ConfigError`."""
+    """Return the topic selector of this config. Raises `ConfigError`."""
     return TopicSelector(
         policy=replication_policy(config.originals),
         topics=topic_filter(config.originals),
@@ -102,26 +103,27 @@ def without_map(error: ConnectError) -> str:
     """Explain a missing offset map. MirrorMaker 2 needs no permissions for it, so without them the
     flow still works."""
     return (
-        f"cannot create the offset map, so group offsets are translated only as precisely as by "
-        f"MirrorMaker 2: {error}; or set mirror.offset.map.enabled=false"
+        "cannot create the offset map, so group offsets are translated only as precisely as by "
+        f"MirrorMaker 2: {error}. Grant the permission, or set mirror.offset.map.enabled=false"
     )
 
 
 def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
-    """The id of the cluster `alias`. Raises an error that names the cluster and its addresses."""
+    """Return the ID of the cluster `alias`. Raises an error that names the cluster and its
+    addresses."""
     try:
         return admin.cluster_id(timeout)
     except RetriableError as error:
-        servers = props.get("bootstrap.servers", "nowhere: bootstrap.servers is not set")
-        # librdkafka only reports a timeout, not a wrong password or protocol.
+        servers = props.get("bootstrap.servers", "no address (bootstrap.servers is not set)")
+        # librdkafka reports only a timeout for a wrong password or protocol.
         cause = why_unreachable(props, Deadline(_CAUSE_S)) or error
         raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """The admin clients of both clusters, and the flow's topic selector. Usable from any thread;
-    they are closed with the loop."""
+    """The admin clients of both clusters, and the flow's topic selector. May be used from any
+    thread. The loop closes them."""
 
     source: Admin
     target: Admin
@@ -133,8 +135,8 @@ class Clusters:
 
 
 class TopicRefresh:
-    """The loop of one flow. The owner calls `start` and `stop`, once each; `partitions` may be read
-    from any thread. The callbacks are called on the loop's thread."""
+    """The loop of one flow. The owner calls `start` and `stop` once each. Any thread may read
+    `partitions`. The callbacks run on the loop's thread."""
 
     def __init__(
         self,
@@ -145,9 +147,9 @@ class TopicRefresh:
         on_trouble: Callable[[str | None], None],
         before: Collection[TopicPartition] = (),
     ) -> None:
-        """`on_change`: the partitions changed. `on_failure`: the loop ended because this config can
-        never work. `on_trouble`: the current problem; None: it is resolved. `before`: the
-        partitions of an earlier run of the connector. Raises `ConfigError`."""
+        """`on_change`: the partitions changed. `on_failure`: an invalid config ended the loop.
+        `on_trouble`: the current problem, or None once it is resolved. `before`: the partitions of
+        an earlier run of the connector. Raises `ConfigError`."""
         self._config = config
         self._before = before
         self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
@@ -175,12 +177,12 @@ class TopicRefresh:
 
     @property
     def partitions(self) -> list[TopicPartition] | None:
-        """The source partitions that are copied; None before the first result."""
+        """Return the source partitions that are copied; None before the first result."""
         return self._partitions
 
     @property
     def clusters(self) -> Clusters | None:
-        """The connections of this loop; None until both clusters were reached."""
+        """Return the connections of this loop; None until both clusters were reached."""
         return self._clusters
 
     def start(self) -> None:
@@ -242,8 +244,8 @@ class TopicRefresh:
                 target.close()
         if same:
             log.warning(
-                "%s: source and target are the same cluster; topics that came from either are "
-                "not copied again",
+                "%s: source and target are the same cluster; topics that were copied from either "
+                "alias are not copied again",
                 self._flow,
             )
         self._clusters = Clusters(source, target, replace(self._selector, same_cluster=same))
@@ -252,7 +254,7 @@ class TopicRefresh:
     def _check_versions(
         self, source_props: Mapping[str, str], target_props: Mapping[str, str]
     ) -> None:
-        """Raises `ConfigError` if a cluster's brokers are not supported: nothing is copied."""
+        """Raise `ConfigError` if a cluster's brokers are not supported. Then nothing is copied."""
         sides: tuple[tuple[Side, str, Mapping[str, str]], ...] = (
             ("source", self._config.source_cluster_alias, source_props),
             ("target", self._config.target_cluster_alias, target_props),
@@ -268,7 +270,7 @@ class TopicRefresh:
             refused = refusal(alias, side, apis)
             if refused is not None:
                 raise ConfigError(refused, key=f"{side}.cluster.bootstrap.servers")
-            self._old_target = apis.before_3_0  # the target comes last
+            self._old_target = apis.before_3_0  # The target comes last.
 
     def _create_own_topics(self, clusters: Clusters) -> list[TopicFailure]:
         if self._own_topics_ready:
@@ -301,7 +303,7 @@ class TopicRefresh:
         return apply_plan(plan, clusters.target, configs, factor, self._timeout, self._threads)
 
     def _formats_refused(self, clusters: Clusters, selection: Selection) -> list[TopicFailure]:
-        """Copies on an old target with a message format that cannot hold them."""
+        """Return the copies on an old target whose message format cannot hold them."""
         if not self._old_target:
             return []
         copies = [clusters.selector.remote(topic) for topic in selection.copied]
@@ -310,7 +312,7 @@ class TopicRefresh:
                 copies, self._timeout, missing_ok=True
             )
         except BrokerError as error:
-            # The principal may lack permission to look: then the first batch shows it.
+            # The principal may lack permission to describe configs. Then the first batch shows it.
             log.warning("%s: cannot check the message formats of the copies: %s", self._flow, error)
             self._old_target = False
             return []
@@ -329,8 +331,8 @@ class TopicRefresh:
         ]
 
     def _hidden(self, clusters: Clusters, listed: Mapping[str, int]) -> dict[str, int]:
-        """Mirrored topics that are no longer listed because of missing permissions. The tasks keep
-        them: dropping them would look as if the topics were deleted."""
+        """Return mirrored topics that are no longer listed because of missing permissions. The
+        tasks keep them, because to drop them would look like a deletion."""
         known = Counter(topic for topic, _ in self._partitions or self._before)
         missing = [
             topic
@@ -339,15 +341,15 @@ class TopicRefresh:
         ]
         hidden = sorted(clusters.source.forbidden_topics(missing, self._timeout))
         self._hidden_in_trouble(
-            f"{_named(hidden)}: the source does not let us describe what was mirrored "
-            "(TOPIC_AUTHORIZATION_FAILED); grant Describe and Read on it, or exclude it"
+            f"{_named(hidden)}: mirrored before, but the source no longer lets us describe it "
+            "(TOPIC_AUTHORIZATION_FAILED). Grant Describe and Read on it, or exclude it"
             if hidden
             else None
         )
         gone = sorted(set(missing) - set(hidden))
         if gone:
             log.warning(
-                "%s: no longer on the source, and not mirrored any more: %s",
+                "%s: topics deleted on the source, mirroring of them ends: %s",
                 self._flow,
                 _named(gone),
             )
@@ -382,7 +384,7 @@ class TopicRefresh:
 
 
 def _in_words(failures: Mapping[str, str]) -> str | None:
-    """The reasons by target topic why topics are not ready; only the first if there are many."""
+    """Return the failures as messages by target topic; only the first few if there are many."""
     names = sorted(failures)
     lines = [f"topic {name} is not ready: {failures[name]}" for name in names[:TOLD]]
     if len(names) > TOLD:
@@ -391,7 +393,7 @@ def _in_words(failures: Mapping[str, str]) -> str | None:
 
 
 def _named(topics: Sequence[str]) -> str:
-    """These topics; only the first if there are many."""
+    """Join these topics; only the first few if there are many."""
     what = "topic" if len(topics) == 1 else "topics"
     more = f" and {len(topics) - TOLD} more" if len(topics) > TOLD else ""
     return f"{what} {', '.join(topics[:TOLD])}{more}"

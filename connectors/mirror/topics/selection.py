@@ -1,10 +1,10 @@
-"""Selects the topics that a flow copies, and plans what the target lacks for them. Pure: names and
-counts only.
+"""Selects the topics that a flow copies, and plans what the target lacks for them. Pure: works on
+names and partition counts only.
 
 The rules are those of MirrorMaker 2 with two differences. Copies on the target are looked up by
-their full name, not by the alias in it, so an alias that contains the separator works too. And if
-source and target are one cluster, both aliases count in the check for cycles, so names cannot grow
-without end (`A.A.A.t`).
+their full name, so an alias that contains the separator works too. If source and target are one
+cluster, both aliases count in the check for cycles, so that names cannot grow without end
+(`A.A.A.t`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The decision for each topic of the source. `copied`: name -> number of partitions."""
+    """The decision for each source topic. `copied`: number of partitions by name."""
 
     copied: Mapping[str, int]
     skipped: tuple[Skip, ...]
@@ -72,28 +72,28 @@ class TopicSelector:
     """Source and target are one cluster under two aliases."""
 
     def remote(self, topic: str) -> str:
-        """The target's name for a topic of the source."""
+        """Return the target's name for a source topic."""
         return self.policy.format_remote_topic(self.source_alias, topic)
 
     def skip(self, topic: str) -> Skip | None:
-        """Why `topic` is not copied; None when it is."""
+        """Return why `topic` is not copied; None if it is."""
         if self.policy.is_internal_topic(topic):
-            return Skip(topic, SkipReason.INTERNAL, "internal to Kafka or to mirroring")
+            return Skip(topic, SkipReason.INTERNAL, "internal to Kafka or to the mirror")
         wanted = self.topics.should_replicate_topic(topic)
         if not wanted and not (
             self.replicate_heartbeats and self.policy.is_heartbeats_topic(topic)
         ):
             return Skip(topic, SkipReason.FILTER, self.topics.why_not(topic))
         if is_cycle(self.policy, topic, self.target_alias):
-            return Skip(topic, SkipReason.CYCLE, f"came from {self.target_alias}, the target")
+            return Skip(topic, SkipReason.CYCLE, f"copied from {self.target_alias}, the target")
         if self.same_cluster and self._returns_to_source(topic):
-            detail = f"came from {self.source_alias}, which is the target under another alias"
+            detail = f"copied from {self.source_alias}, which is the target under another alias"
             return Skip(topic, SkipReason.CYCLE, detail)
         return None
 
     def select(self, source_topics: Mapping[str, int]) -> Selection:
-        """Decide for every topic of the source. Raises `ConfigError` for a flow that would copy
-        topics onto themselves."""
+        """Decide for every source topic. Raises `ConfigError` for a flow that would copy topics
+        onto themselves."""
         copied: dict[str, int] = {}
         skipped: list[Skip] = []
         for topic in sorted(source_topics):
@@ -107,7 +107,7 @@ class TopicSelector:
         return Selection(copied, tuple(skipped))
 
     def _returns_to_source(self, topic: str) -> bool:
-        # A policy that keeps names gives every topic the source as its origin: that proves no
+        # A policy that keeps names gives the source as the origin of every topic, which proves no
         # cycle.
         return self.remote(topic) != topic and is_cycle(self.policy, topic, self.source_alias)
 
@@ -125,7 +125,7 @@ class TopicSelector:
 
 @dataclass(frozen=True, slots=True)
 class MissingTopic:
-    """A topic to create on the target. `partitions`: as many as the source has."""
+    """A topic to create on the target. `partitions`: the source's number."""
 
     source: str
     remote: str
@@ -134,7 +134,7 @@ class MissingTopic:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A topic of the target that has fewer partitions than its source."""
+    """A target topic that has fewer partitions than its source."""
 
     source: str
     remote: str
@@ -156,8 +156,8 @@ class TopicPlan:
 def plan_topics(
     copied: Mapping[str, int], target_topics: Mapping[str, int], selector: TopicSelector
 ) -> TopicPlan:
-    """The topics and partitions to create on the target for these topics (name -> partitions) of
-    the source."""
+    """Return the topics and partitions to create on the target. `copied`: number of partitions by
+    source topic."""
     create: list[MissingTopic] = []
     grow: list[Growth] = []
     for topic, partitions in copied.items():
@@ -171,7 +171,8 @@ def plan_topics(
 
 
 def partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
-    """Every partition of these topics (name -> partitions), by name, then number."""
+    """Return every partition of these topics, sorted by name and number. `topics`: number of
+    partitions by name."""
     return [(topic, partition) for topic in sorted(topics) for partition in range(topics[topic])]
 
 
@@ -180,11 +181,11 @@ def assign_partitions(
     max_tasks: int,
     previous: Sequence[Sequence[TopicPartition]] = (),
 ) -> list[list[TopicPartition]]:
-    """Assign partitions to min(max_tasks, len(partitions)) tasks; none is left without a partition.
+    """Assign partitions to min(max_tasks, len(partitions)) tasks. Every task gets at least one.
 
     A partition stays with the task that had it (`previous`, by task index), so that a new topic
-    disturbs no running copy; others go to the task with the fewest. Without `previous` this is
-    Java's round robin.
+    does not disturb running copies. Other partitions go to the task with the fewest. Without
+    `previous` this is Java's round robin.
     """
     count = min(max_tasks, len(partitions))
     remaining = dict.fromkeys(partitions)
@@ -202,5 +203,6 @@ def assign_partitions(
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> str:
-    """`task.assigned.partitions`: `<topic>-<partition>`, separated by commas."""
+    """Encode the value of `task.assigned.partitions`: `<topic>-<partition>`, separated by
+    commas."""
     return ",".join(f"{topic}-{partition}" for topic, partition in partitions)

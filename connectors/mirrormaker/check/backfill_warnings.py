@@ -1,8 +1,8 @@
 """Warnings before a backfill: old records may exceed the target's age limits.
 
-A record keeps its timestamp. Where that is older than the copy's retention, the target deletes it
-as soon as its segment is closed; where it is older than `message.timestamp.before.max.ms`, the
-target refuses it.
+Copied records keep their timestamps. If a timestamp is older than the copy's retention, the target
+deletes the record as soon as its segment is closed. If it is older than
+`message.timestamp.before.max.ms`, the target rejects the record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from connectors.mirrormaker.check.topic_checks import (
 __all__ = ["backfill_warnings"]
 
 _SAMPLED = 20
-"""Maximum number of target topics described to learn the broker defaults for a new topic."""
+"""Maximum number of target topics described to find out the broker defaults for a new topic."""
 
 
 def backfill_warnings(

@@ -1,7 +1,7 @@
 """`--check`: reports what a config would do, by reading the clusters and changing nothing.
 
-The check calls only read: cluster, topics, topic configs and offsets. Topic selection and the
-creation plan use the code of the running connector.
+It only reads cluster metadata, topics, topic configs and offsets. Topic selection and the creation
+plan use the code of the running connector.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ def check(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> C
 
 
 def _warned(warning: str) -> Finding:
-    """Turn a warning about the file into a finding; the warning begins with the key and its
-    line."""
+    """Turn a warning about the file into a finding. A warning starts with the key and its line."""
     found = _KEY_AND_LINE.match(warning)
     if found is None:
         return Finding(Level.WARNING, "clusters", warning)

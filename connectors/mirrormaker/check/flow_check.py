@@ -67,14 +67,14 @@ from connectors.spark.requirements import missing_pyspark
 __all__ = ["ClusterView", "check_flow"]
 
 EXACTLY_ONCE = "exactly.once.source.support"
-"""The worker's property."""
+"""A property of the worker."""
 
 SAMPLED_TOPICS = 20
-"""Maximum number of target topics described to learn the broker defaults for a new topic."""
+"""Maximum number of target topics described to find out the broker defaults for a new topic."""
 
 _GROUP_S = 20.0
 _TOPIC_NAME = re.compile(r"[\w-]+")
-"""Topic names without a dot; with one, an entry of `topics` may be a pattern."""
+"""Topic names without a dot. An entry of `topics` with a dot may be a pattern."""
 
 Described = Mapping[str, list[ConfigEntry]]
 
@@ -102,7 +102,7 @@ def check_flow(
     except ConfigError as error:
         checker.find(Level.ERROR, str(error))
     except ConnectError as error:
-        checker.find(Level.ERROR, f"the check could not be finished: {error}")
+        checker.find(Level.ERROR, f"the check could not finish: {error}")
     return checker.report, checker.findings
 
 
@@ -142,7 +142,7 @@ class _FlowChecker:
         self.findings += replication_findings(self.report.name, self._replicas)
 
     def _versions(self) -> None:
-        """Clusters whose brokers are too old for what the flow does."""
+        """Report clusters whose brokers are too old for the flow."""
         refused = [
             refusal(self._source.alias, "source", self._source.apis),
             refusal(self._target.alias, "target", self._target.apis),
@@ -159,7 +159,7 @@ class _FlowChecker:
             self.find(Level.NOTE, sentence)
         if self._source_config.mirror_engine == "spark":
             master = self._props.get(SPARK_MASTER, DEFAULT_SPARK_MASTER)
-            self.find(Level.NOTE, f"records are copied by Spark's executors, on {master}")
+            self.find(Level.NOTE, f"records are copied by Spark executors, on {master}")
         self._say_if_pyspark_is_missing()
         if self._props.get("transforms", "").strip():
             self.find(
@@ -168,9 +168,9 @@ class _FlowChecker:
         if not reads_committed(self._props):
             self.find(
                 Level.NOTE,
-                "records of aborted transactions are copied too, because the source is read "
-                f"uncommitted; set {self.report.source}.consumer.isolation.level=read_committed "
-                "to leave them out",
+                "records of aborted transactions are copied too, because the source consumer is "
+                "read_uncommitted; to leave them out, set "
+                f"{self.report.source}.consumer.isolation.level=read_committed",
             )
 
     def _say_if_pyspark_is_missing(self) -> None:
@@ -186,7 +186,7 @@ class _FlowChecker:
         self.report.clients += connector_clients(self._origins, self._props)
         self.report.clients.append(data_producer(producer, worker_origins, self._origins))
 
-    # The topics that are mirrored.
+    # Checks of the mirrored topics.
 
     def _topics(self) -> None:
         same = self._source.cluster_id == self._target.cluster_id
@@ -221,8 +221,9 @@ class _FlowChecker:
     def _new_configs(
         self, plan: TopicPlan, described: Described, on_target: Described
     ) -> dict[str, dict[str, str]]:
-        """Return the configs of each copy to create, taken from its source. Omits configs that no
-        described target topic has, because the target's version does not know them."""
+        """Return the configs of each copy to create, taken from its source. Configs that no
+        described target topic has are left out, because the target's Kafka version does not know
+        them."""
         known = {entry.name for entries in on_target.values() for entry in entries}
         properties = config_property_filter(self._props)
         found: dict[str, dict[str, str]] = {}
@@ -266,8 +267,8 @@ class _FlowChecker:
         existing = self._target.topics[remote]
         if existing > partitions:
             text = (
-                f"has {existing} partitions, its source {partitions}: the mirror leaves the others "
-                "unchanged"
+                f"has {existing} partitions, its source {partitions}: the mirror leaves the "
+                "additional partitions unchanged"
             )
             self.findings.append(Finding(Level.NOTE, remote, text))
 
@@ -280,7 +281,7 @@ class _FlowChecker:
         new: Mapping[str, dict[str, str]],
     ) -> list[CopyConfigs]:
         """Return the effective configs of each topic and its copy; for a copy to create, its future
-        ones."""
+        configs."""
         defaults = topic_defaults(on_target)
         return [
             CopyConfigs(
@@ -303,7 +304,7 @@ class _FlowChecker:
                 self.findings.append(Finding(Level.ERROR, copy.remote, refused))
 
     def _check_ages(self, copies: Iterable[CopyConfigs], selection: Selection) -> None:
-        """Warn of records that the target would refuse or delete at once because of their age."""
+        """Warn of records that the target would reject or delete at once because of their age."""
         by_limit: dict[tuple[str, int], list[CopyConfigs]] = {}
         for copy in copies:
             for limit in time_limits(copy).items():
@@ -324,7 +325,7 @@ class _FlowChecker:
                 if older:
                     self.findings.append(age_finding(copy, key, limit_ms, older))
 
-    # Mirroring's own topics.
+    # Checks of the mirror's internal topics.
 
     def _own_topics(self) -> None:
         for family, topic in worker_topics(self._worker).items():
@@ -380,7 +381,7 @@ class _FlowChecker:
             self._replicas.append((self._written(key), name, factor, where.brokers))
         self.report.own_topics.append((where.alias, row))
 
-    # Permissions: a user that may not describe a topic may not use it at all.
+    # Checks of permissions. A user that may not describe a topic may not use it at all.
 
     def _permissions(self) -> None:
         for where in (self._source, self._target):
@@ -421,7 +422,7 @@ class _FlowChecker:
             )
 
     def _written(self, key: str) -> str:
-        """Return the key that the user wrote, or would have to write."""
+        """Return the key that the user set, or would have to set."""
         origin = self._origins.get(key)
         return origin.key if origin is not None and origin.key else key
 

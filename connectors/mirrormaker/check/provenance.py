@@ -1,8 +1,8 @@
-"""The effective properties of a flow's clients, and which key of the file each came from.
+"""The effective properties of a flow's clients, and the key of the file that each came from.
 
-The precedence rules are not repeated here. Each connector property's value is replaced by its own
-name, and the real rules run over those; each resulting value then names the key it came from. Pure.
-Possible secrets are already hidden here.
+The precedence rules are not repeated here. The value of each connector property is replaced by the
+property's name, and the real rules run on those. Each result then names the key that it came from.
+Values that may be secret are hidden. Pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLIENTS: Mapping[str, ClientRules] = {
 _SHAPING = frozenset(
     {"name", "offset-syncs.topic.location", "source.cluster.alias", "target.cluster.alias"}
 )
-"""Connector properties that the rules interpret rather than pass on: they keep their values."""
+"""Connector properties that keep their values, because the rules interpret them."""
 
 
 def shown_value(key: str, value: str) -> str:
@@ -46,8 +46,8 @@ def shown_value(key: str, value: str) -> str:
 
 
 def connector_clients(settings: Settings, resolved: Mapping[str, str]) -> list[ClientReport]:
-    """Return the clients that a source connector creates. `settings` holds its properties with
-    their origin; `resolved` the same with config providers' variables replaced."""
+    """Return the clients that a source connector creates. `settings`: its properties with their
+    origin. `resolved`: the same with the variables of config providers replaced."""
     traced = {key: value if key in _SHAPING else key for key, value in resolved.items()}
     reports = []
     for role, rules in CLIENTS.items():
@@ -69,8 +69,8 @@ def data_producer(
     worker: Settings,
     connector: Settings,
 ) -> ClientReport:
-    """Return the producer of the copied records, which belongs to the worker. `properties` are its
-    effective ones."""
+    """Return the producer of the copied records, which belongs to the worker. `properties`: its
+    effective properties."""
     found = []
     for name, value in sorted(properties.items()):
         override = connector.get(f"producer.override.{name}")

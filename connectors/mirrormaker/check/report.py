@@ -1,4 +1,4 @@
-"""The result of `--check` as plain values: `check.py` fills them in, the command line prints
+"""The result of `--check` as plain values. `check.py` fills them in, and the command line prints
 them."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to know before starting. `subject` is a flow, a key or a topic."""
+    """A message to the user before the start. `subject`: a flow, a key or a topic."""
 
     level: Level
     subject: str
@@ -51,9 +51,9 @@ class ClusterReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """One topic on the target, and the action the flow would take for it.
+    """One topic on the target, and what the flow would do with it.
 
-    `action` is `create`, `raise from N` or `exists`. `configs` are those of a topic to create.
+    `action`: `create`, `raise from N` or `exists`. `configs`: those of a topic to create.
     """
 
     topic: str
@@ -66,8 +66,9 @@ class TopicReport:
 
 @dataclass(frozen=True, slots=True)
 class ClientSetting:
-    """One client property. `origin` is the key of the file it came from, or its other source. A
-    secret's `value` is already hidden."""
+    """One client property. `origin`: the key of the file that it came from, or another source. The
+    `value` of a secret is hidden.
+    """
 
     key: str
     value: str
@@ -84,7 +85,7 @@ class ClientReport:
 
 @dataclass(slots=True)
 class FlowReport:
-    """One flow. `mirrors`: it copies topics; otherwise it only sends heartbeats."""
+    """One flow. `mirrors`: whether it copies topics; otherwise it only sends heartbeats."""
 
     source: str
     target: str
@@ -92,7 +93,7 @@ class FlowReport:
     topics: list[TopicReport] = field(default_factory=list)
     skipped: list[Skip] = field(default_factory=list)
     own_topics: list[tuple[str, TopicReport]] = field(default_factory=list)
-    """MirrorMaker's own topics, as (alias of the cluster that holds it, topic)."""
+    """The mirror's internal topics, as (alias of the cluster that holds it, topic)."""
     clients: list[ClientReport] = field(default_factory=list)
 
     @property

@@ -28,7 +28,7 @@ RETENTION, BEFORE = "retention.ms", "message.timestamp.before.max.ms"
 
 @dataclass(frozen=True, slots=True)
 class CopyConfigs:
-    """The effective configs of a topic and of its copy, as it exists or would be created."""
+    """The effective configs of a topic and of its existing or future copy."""
 
     topic: str
     remote: str
@@ -42,7 +42,7 @@ def effective_configs(entries: Iterable[ConfigEntry]) -> dict[str, str]:
 
 
 def topic_defaults(described: Mapping[str, Iterable[ConfigEntry]]) -> dict[str, str]:
-    """Return a cluster's defaults for a new topic, learned from its existing topics."""
+    """Return a cluster's defaults for a new topic, as its existing topics show them."""
     defaults: dict[str, str] = {}
     for entries in described.values():
         for entry in entries:
@@ -52,16 +52,16 @@ def topic_defaults(described: Mapping[str, Iterable[ConfigEntry]]) -> dict[str, 
 
 
 def replication_findings(flow: str, wanted: Iterable[tuple[str, str, int, int]]) -> list[Finding]:
-    """Report topics whose replication factor exceeds the number of brokers. `wanted` holds (key of
-    the factor, topic, factor, brokers). One finding per key."""
+    """Report topics whose replication factor exceeds the number of brokers, one finding per key.
+    `wanted`: (key of the factor, topic, factor, brokers)."""
     worst: dict[str, list[str]] = {}
     texts: dict[str, str] = {}
     for key, topic, factor, brokers in wanted:
         if factor > brokers:
             worst.setdefault(key, []).append(topic)
             texts[key] = (
-                f"{factor} replicas need {factor} brokers, and the cluster has {brokers}; "
-                f"set {key} to {brokers} or less"
+                f"replication factor {factor} needs {factor} brokers, but the cluster has "
+                f"{brokers}; set {key} to {brokers} or less"
             )
     return [
         Finding(Level.ERROR, flow, f"{_named(topics)} cannot be created: {texts[key]}")
@@ -70,8 +70,8 @@ def replication_findings(flow: str, wanted: Iterable[tuple[str, str, int, int]])
 
 
 def config_findings(copy: CopyConfigs, replication_factor: int | None) -> list[Finding]:
-    """Report configs that would make the copy refuse records. `replication_factor` is that of a
-    copy to create; None for one that exists."""
+    """Report configs that would make the copy reject records. `replication_factor`: that of a copy
+    to create; None if the copy exists."""
     findings = []
     source_max = _number(copy.source, "max.message.bytes")
     target_max = _number(copy.target, "max.message.bytes")
@@ -81,7 +81,7 @@ def config_findings(copy: CopyConfigs, replication_factor: int | None) -> list[F
                 Level.WARNING,
                 copy.remote,
                 f"accepts batches up to {target_max} bytes, its source up to {source_max}: the "
-                f"target refuses larger ones; raise max.message.bytes of {copy.remote}",
+                f"target rejects larger ones; raise max.message.bytes of {copy.remote}",
             )
         )
     in_sync = _number(copy.target, "min.insync.replicas")
@@ -91,7 +91,7 @@ def config_findings(copy: CopyConfigs, replication_factor: int | None) -> list[F
                 Level.ERROR,
                 copy.remote,
                 f"would have {replication_factor} replicas, and the target's "
-                f"min.insync.replicas={in_sync} then refuses every record; raise "
+                f"min.insync.replicas={in_sync} would then reject every record; raise "
                 "replication.factor",
             )
         )
@@ -99,8 +99,8 @@ def config_findings(copy: CopyConfigs, replication_factor: int | None) -> list[F
 
 
 def time_limits(copy: CopyConfigs) -> dict[str, int]:
-    """Ages in ms beyond which the target deletes (`retention.ms`) or refuses
-    (`message.timestamp.before.max.ms`) records, where the source keeps them longer."""
+    """Return the age limits in ms of the target that are stricter than the source's retention.
+    Older records are deleted (`retention.ms`) or rejected (`message.timestamp.before.max.ms`)."""
     limits: dict[str, int] = {}
     retention = _number(copy.target, RETENTION)
     deletes = "delete" in copy.target.get("cleanup.policy", "delete")
@@ -110,7 +110,7 @@ def time_limits(copy: CopyConfigs) -> dict[str, int]:
         if not source_deletes or kept is None or kept < 0 or kept > retention:
             limits[RETENTION] = retention
     before = _number(copy.target, BEFORE)
-    # Treat a century and more as no limit; Java's default is the largest 64-bit number.
+    # A century or more counts as no limit; Java's default is the largest 64-bit number.
     if before is not None and 0 <= before < 100 * 365 * 86_400_000:
         limits[BEFORE] = before
     return limits
@@ -121,7 +121,8 @@ def older_records(
     end: Mapping[TopicPartition, int],
     first_young: Mapping[TopicPartition, int],
 ) -> int:
-    """Return how many offsets precede the first record that is young enough (-1: none is)."""
+    """Return how many offsets precede the first record that is young enough. `first_young` -1:
+    there is none."""
     older = 0
     for partition, start in beginning.items():
         young = first_young.get(partition, start)
@@ -135,7 +136,7 @@ def age_finding(copy: CopyConfigs, key: str, limit_ms: int, records: int) -> Fin
     what = (
         "the target deletes them soon after they are copied"
         if key == RETENTION
-        else "the target refuses them"
+        else "the target rejects them"
     )
     return Finding(
         Level.WARNING,

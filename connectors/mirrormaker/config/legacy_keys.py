@@ -1,4 +1,4 @@
-"""Old key names that MirrorMaker 2 has replaced, and their new names."""
+"""The old names of keys that MirrorMaker 2 has renamed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ RENAMED = {
 def rename_legacy_keys(props: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:
     """Return `props` with old key names replaced on every level, and a warning for each.
 
-    If old and new name stand on the same level, the new one wins. A setting remembers the key as
-    written, so that errors name the key in the file.
+    If both names are set on the same level, the new one takes precedence. A setting keeps the key
+    as written in the file, for errors.
     """
     result: dict[str, Setting] = {}
     warnings: list[str] = []
@@ -30,7 +30,7 @@ def rename_legacy_keys(props: Mapping[str, Setting]) -> tuple[dict[str, Setting]
             continue
         if new in props:
             warnings.append(
-                f"{key} is the old name of {new}; it is ignored, because {new} is set too"
+                f"{key} is the old name of {new}; it is ignored because {new} is set too"
             )
         else:
             warnings.append(f"{key} is the old name of {new}; rename it")

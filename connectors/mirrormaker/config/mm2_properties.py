@@ -1,8 +1,10 @@
-"""An mm2.properties: its clusters and flows, and the configs of their workers and connectors.
+"""An mm2.properties file: its clusters and flows, and the configs of their workers and connectors.
 
-The precedence is MirrorMaker 2's (`connectors.mirrormaker.config.precedence`), with two deviations:
-a worker's `offset.flush.interval.ms` is 5000 unless set (Java: 60000), and `metrics.listener` is
-ours. Everything handed out may hold secrets; `effective_*` say where each value came from."""
+The precedence is MirrorMaker 2's (`connectors.mirrormaker.config.precedence`), with two
+differences: a worker's `offset.flush.interval.ms` is 5000 unless set (Java: 60000), and
+`metrics.listener` is an additional key. All returned configs may contain secrets. The `effective_*`
+methods show where each value came from.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ MAKER_CONFIG_DEF = ConfigDef(
             ConfigType.LIST,
             validator=ValidList(allow_empty=False),
             importance=Importance.HIGH,
-            doc="Aliases of the clusters. `<alias>.bootstrap.servers` says where each one is.",
+            doc=(
+                "Aliases of the clusters. `<alias>.bootstrap.servers` sets each cluster's "
+                "addresses."
+            ),
         ),
         ConfigKey(
             "config.providers",
@@ -60,36 +65,38 @@ MAKER_CONFIG_DEF = ConfigDef(
             (),
             ValidList(),
             Importance.LOW,
-            "Aliases of the config providers that `${alias:path:key}` in values refers to.",
+            "Aliases of the config providers that resolve `${alias:path:key}` in values.",
         ),
         ConfigKey(
             "dedicated.mode.enable.internal.rest",
             ConfigType.BOOLEAN,
             False,
             importance=Importance.HIGH,
-            doc="Whether the workers of a flow talk to one another over REST.",
+            doc="Whether the workers of a flow communicate over REST.",
         ),
         ConfigKey(
             "metrics.listener",
             ConfigType.STRING,
             DEFAULT_METRICS_LISTENER,
             importance=Importance.LOW,
-            doc="Listener of the /metrics page, as http://host:port; empty: not served. Not a key "
-            "of MirrorMaker 2.",
+            doc=(
+                "Listener that serves /metrics, as http://host:port; empty: none. Not a key of "
+                "MirrorMaker 2."
+            ),
         ),
     ]
 )
 
 
 class MirrorMakerConfig:
-    """One mm2.properties. Immutable; may be shared between threads.
+    """One mm2.properties file. Immutable, so threads may share it.
 
     `warnings` lists keys that are outdated, have no effect on their level, or look like typos.
     """
 
     def __init__(self, settings: Mapping[str, Setting], warnings: Sequence[str] = ()) -> None:
-        """Raises ConfigError for wrong top-level values. Use `from_file` or `from_properties` to
-        construct."""
+        """Use `from_file` or `from_properties` instead. Raises ConfigError for invalid top-level
+        values."""
         self._settings, renamed = rename_legacy_keys(settings)
         self._providers = ConfigProviders.from_properties(values(self._settings))
         resolved = self._providers.resolve(values(self._settings))
@@ -111,12 +118,12 @@ class MirrorMakerConfig:
 
     @classmethod
     def from_file(cls, path: Path) -> MirrorMakerConfig:
-        """Read a config from a file, remembering line numbers. Raises ConfigError."""
+        """Read a config from a file and keep the line numbers. Raises ConfigError."""
         return cls.from_entries(read_properties(path))
 
     @classmethod
     def from_entries(cls, entries: Sequence[Property]) -> MirrorMakerConfig:
-        """Build a config from a file's entries; the last entry of a repeated key wins."""
+        """Build a config from a file's entries. If a key is repeated, the last entry counts."""
         settings: dict[str, Setting] = {}
         warnings = []
         for entry in entries:
@@ -129,13 +136,16 @@ class MirrorMakerConfig:
         return cls(settings, warnings)
 
     def flows(self, targets: Sequence[str] | None = None) -> list[Flow]:
-        """Return the flows to run into `targets` (None: every cluster): those that mirror or at
-        least send heartbeats. Raises ConfigError if there are none, or if one of their clusters has
-        no `bootstrap.servers`."""
+        """Return the flows into `targets` (None: every cluster) that mirror or at least send
+        heartbeats.
+
+        Raises ConfigError if there are none, or if one of their clusters has no
+        `bootstrap.servers`.
+        """
         for alias in targets or ():
             if alias not in self.clusters:
                 raise invalid_value(
-                    "--clusters", alias, f"must be among clusters={','.join(self.clusters)}"
+                    "--clusters", alias, f"must be one of clusters={','.join(self.clusters)}"
                 )
         found = [
             flow
@@ -148,8 +158,8 @@ class MirrorMakerConfig:
         if not found:
             into = f" into {', '.join(targets)}" if targets else ""
             raise ConfigError(
-                f"Nothing to run{into}: no flow among clusters={','.join(self.clusters)} is "
-                "enabled; write for example <source>-><target>.enabled=true",
+                f"Nothing to run{into}: no flow between clusters={','.join(self.clusters)} is "
+                "enabled; set for example <source>-><target>.enabled=true",
                 key="clusters",
             )
         for flow in found:
@@ -180,7 +190,7 @@ class MirrorMakerConfig:
 
     def connector_config(self, source: str, target: str, connector: str) -> dict[str, str]:
         """Return a connector's unresolved properties, as a worker receives and stores them.
-        `connector` is its simple class name."""
+        `connector`: its simple class name."""
         return values(self.effective_connector(source, target, connector))
 
     def rest_config(self) -> dict[str, str]:
@@ -192,8 +202,8 @@ class MirrorMakerConfig:
         return self._providers.resolve(values(client_settings(self._settings, alias)))
 
     def changed(self, other: MirrorMakerConfig) -> list[str]:
-        """Return the keys, as the files have them, whose values differ or that only one of the two
-        sets."""
+        """Return the keys, as written in the files, whose values differ or that only one of the
+        configs sets."""
         mine, others = self._settings, other._settings
         return sorted(
             (mine.get(key) or others[key]).key
@@ -202,9 +212,9 @@ class MirrorMakerConfig:
         )
 
     def validate(self, targets: Sequence[str] | None = None) -> None:
-        """Check every value that the flows use, key stores included, without connecting.
+        """Check every value that the flows use, including key stores, without connecting.
 
-        Raises ConfigError for the first wrong one, naming the key as it is in the file.
+        Raises ConfigError for the first invalid one, with the key as written in the file.
         """
         for flow in self.flows(targets):
             worker = self.effective_worker(*flow)
@@ -224,15 +234,15 @@ class MirrorMakerConfig:
         check: Callable[[Mapping[str, str]], None],
         prefixes: Sequence[str],
     ) -> None:
-        """Run `check`; if it fails, the error names the key in the file that the wrong value came
-        from."""
+        """Run `check`. If it fails, raise an error with the key in the file that the invalid value
+        came from."""
         try:
             check(resolved)
         except ConfigError as error:
             if error.key is None:
                 raise
             found = [key for prefix in prefixes if (key := f"{prefix}{error.key}") in effective]
-            # The key may be set on several levels, and only one of the values is wrong.
+            # The key may be set on several levels, with only one invalid value.
             wrong = [key for key in found if resolved[key].strip() == error.value] or found
             if not wrong or not effective[wrong[0]].key:
                 where = f"Cluster {flow.target}" if check is _check_worker else str(flow)
@@ -242,7 +252,7 @@ class MirrorMakerConfig:
             message = str(error).replace(error.key, f"{setting.key}{where}", 1)
             value = error.value
             if resolved[wrong[0]] != setting.value:
-                # A config provider may return a secret: the error shows the reference instead.
+                # A config provider may return a secret, so the error shows the reference instead.
                 message = message.replace(resolved[wrong[0]].strip() or "\0", setting.value)
                 value = setting.value
             raise ConfigError(message, key=setting.key, value=value) from None
@@ -277,7 +287,8 @@ class MirrorMakerConfig:
         found = []
         if pairs and not any(self.mirrors(flow) for flow in pairs):
             found.append(
-                f"no flow is enabled, so only heartbeats are sent; {pairs[0]}.enabled=true mirrors"
+                f"no flow is enabled, so only heartbeats are sent; set {pairs[0]}.enabled=true "
+                "to mirror"
             )
         separator = self._settings.get("replication.policy.separator", Setting(".")).value.strip()
         found.extend(
@@ -289,7 +300,7 @@ class MirrorMakerConfig:
         return found
 
 
-# Where the properties of a connector's clients stand, the strongest first.
+# Prefixes of the properties of a connector's clients, highest precedence first.
 _CLIENT_PREFIXES = (
     "",
     "source.consumer.",
@@ -327,8 +338,8 @@ def _check_source(config: Mapping[str, str]) -> None:
 
 
 def _check_checkpoint(config: Mapping[str, str]) -> None:
-    # Values only: where checkpoints exclude one another's conditions, MirrorMaker 2 leaves this
-    # connector out and runs the others.
+    # Checks single values only: if the values of checkpoints conflict, MirrorMaker 2 omits this
+    # connector and runs the others.
     CHECKPOINT_CONFIG_DEF.parse(config)
 
 

@@ -1,6 +1,6 @@
-"""How mm2.properties becomes the configs of workers and connectors: MirrorMaker 2's precedence.
+"""Turns mm2.properties into the configs of workers and connectors, with MirrorMaker 2's precedence.
 
-Pure functions over settings that remember their key in the file. The rules match Kafka 4.3.1;
+Pure functions over settings that keep their key in the file. The rules match Kafka 4.3.1;
 `tests/golden/mirror_maker_config` holds its results for several files.
 """
 
@@ -33,7 +33,7 @@ __all__ = [
     "worker_settings",
 ]
 
-# In the order in which a group's leader submits them.
+# The order in which a group's leader submits them.
 MIRROR_CONNECTORS = (
     "MirrorSourceConnector",
     "MirrorHeartbeatConnector",
@@ -44,8 +44,8 @@ CONNECTOR_KEY_NAMES: frozenset[str] = frozenset(
     {*SOURCE_CONFIG_DEF.names, *CHECKPOINT_CONFIG_DEF.names, *HEARTBEAT_CONFIG_DEF.names}
 )
 
-# Top-level keys with these prefixes reach every worker and override the cluster's own. The prefix
-# need not end at a dot.
+# Top-level keys with these prefixes apply to every worker and override the cluster's own. The
+# prefix need not end at a dot.
 WORKER_FAMILIES = (
     "offset.storage",
     "config.storage",
@@ -58,10 +58,10 @@ WORKER_FAMILIES = (
     "replication.policy",
 )
 
-# Top-level keys with these prefixes reach every connector. Not in MirrorMaker 2.
+# Top-level keys with these prefixes apply to every connector. Not in MirrorMaker 2.
 SPARK_PREFIX = "spark."
 
-# Java's default is 60 s, after which a crashed mirror copies up to a minute again.
+# With Java's default of 60 s, up to a minute is copied again after a crash.
 DEFAULT_OFFSET_FLUSH_INTERVAL_MS = 5000
 
 _CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
@@ -71,8 +71,8 @@ _BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value and its origin. `key` is the key in the file, or "" for a value that is not from the
-    file; `line` is its number from 1. The value may be a secret or refer to one."""
+    """A value and its origin. `key`: the key in the file, or "" for a value that is not from the
+    file. `line`: its line number, from 1. The value may be a secret or a reference to one."""
 
     value: str
     key: str = ""
@@ -83,7 +83,7 @@ Settings = Mapping[str, Setting]
 
 
 class Flow(NamedTuple):
-    """A pair of clusters, by their aliases. Prints as `A->B`."""
+    """A pair of clusters, by alias. Prints as `A->B`."""
 
     source: str
     target: str
@@ -99,7 +99,7 @@ def values(settings: Settings) -> dict[str, str]:
 
 def cluster_settings(props: Settings, alias: str) -> dict[str, Setting]:
     """Return the settings of one cluster: `alias.*`, its security settings applied to each of its
-    clients, and top-level values for the rest."""
+    clients, and top-level values for all other keys."""
     result = _stripped(props, f"{alias}.")
     for name in sorted(CLIENT_CONFIG_NAMES):
         if name in result:
@@ -153,7 +153,7 @@ def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str,
     result.update(_stripped(props, f"{flow}."))
     result.setdefault("enabled", Setting("false"))
     if connector != MIRROR_CONNECTORS[0]:
-        # Left out of the other connectors, so that a change does not restart them.
+        # Only the connector that uses it gets it, so that a change does not restart the others.
         return {key: one for key, one in result.items() if key not in RATE_NAMES}
     return result
 

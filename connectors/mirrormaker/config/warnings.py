@@ -1,7 +1,7 @@
 """Warnings about keys of mm2.properties that have no effect on their level, or look like typos.
 
-MirrorMaker 2 silently ignores all of these, and users then believe in settings that do not apply.
-Warnings never quote a value, which may be a secret.
+MirrorMaker 2 silently ignores these keys, so users may rely on settings that do not apply. A
+warning never contains a value, which may be a secret.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _FLOW_PREFIXES = (
     "transforms.",
 )
 _WORKER_NAMES = frozenset(DISTRIBUTED_CONFIG_DEF.names)
-# Prefixes followed by free names: topic configs of internal topics, converter options.
+# Prefixes that arbitrary names may follow: topic configs of internal topics, converter options.
 _WORKER_PREFIXES = (
     "config.providers.",
     "config.storage.",
@@ -89,12 +89,12 @@ _CLIENT_NAMES: dict[str, frozenset[str]] = {
     )
     for kind, table in KINDS.items()
 }
-# Minimum similarity of two names (0 to 1) to report one as a typo of the other.
+# Minimum similarity of two names (0 to 1) for one to be reported as a typo of the other.
 _LIKENESS = 0.8
 
 
 def advise(props: Mapping[str, Setting], clusters: Collection[str]) -> Iterator[str]:
-    """Return one sentence for each questionable key, in the order of the file."""
+    """Return one sentence per questionable key, in the order of the file."""
     flows = [Flow(a, b) for a in clusters for b in clusters if a != b]
     for key, setting in props.items():
         problem = _problem(key, props, clusters, flows)
@@ -126,7 +126,7 @@ def _unknown_flow(key: str, clusters: Collection[str]) -> str:
     missing = [alias for alias in (source, target) if alias not in clusters]
     if not missing:
         return f"has no effect: source and target of {source}->{target} are the same cluster"
-    return f"has no effect: {' and '.join(missing)} is not among clusters={','.join(clusters)}"
+    return f"has no effect: not among clusters={','.join(clusters)}: {' and '.join(missing)}"
 
 
 def _top_level_problem(key: str, clusters: Collection[str]) -> str | None:
@@ -136,11 +136,13 @@ def _top_level_problem(key: str, clusters: Collection[str]) -> str | None:
             ("config.providers.", SPARK_PREFIX, *WORKER_FAMILIES, *_INTERNAL_REST_PREFIXES)
         )
     ):
-        # A family is matched by its letters; `tasks.max` and the like were found above.
+        # Families of keys are compared by name only. Keys such as `tasks.max` were found above.
         return None
     kind = key.split(".", 1)[0]
     if kind in _CLIENT_KINDS and "." in key:
-        return f"has no effect at the top level; write <cluster>.{key}, for each cluster it is for"
+        return (
+            f"has no effect at the top level; write <cluster>.{key} for each cluster that needs it"
+        )
     if key in _WORKER_NAMES or key.startswith(("rest.", "admin.listeners")):
         return f"has no effect at the top level; write <target cluster>.{key}"
     if key in _FLOW_NAMES or key.startswith((*_FLOW_PREFIXES, "source.", "target.")):
@@ -160,10 +162,7 @@ def _cluster_problem(key: str, alias: str, props: Mapping[str, Setting]) -> str 
         beaten = key.startswith(WORKER_FAMILIES) and key in props
         return f"has no effect: {key} at the top level overrides it" if beaten else None
     if key in CONNECTOR_KEY_NAMES | _FLOW_NAMES or key.startswith(_FLOW_PREFIXES):
-        return (
-            f"has no effect for a cluster; write <source>-><target>.{key} with {alias} as one of "
-            "the two"
-        )
+        return f"has no effect for a cluster; write <source>-><target>.{key} for a flow of {alias}"
     if key in MAKER_KEY_NAMES | _INTERNAL_REST_NAMES:
         return f"has no effect for a cluster; write {key} at the top level"
     return _unknown(key, CLIENT_CONFIG_NAMES | _WORKER_NAMES, f"{alias}.")
@@ -184,13 +183,13 @@ def _flow_problem(key: str, flow: Flow) -> str | None:
     kind, _, rest = key.partition(".")
     if kind == "producer" and rest:
         return (
-            f"applies only to the producer of offset syncs; for copied records write "
+            "applies only to the producer of offset syncs; for copied records write "
             f"{flow}.producer.override.{rest} or {flow.target}.producer.{rest}"
         )
     if kind in _CLIENT_KINDS and rest:
         return _client_problem(kind, rest)
     if key in _WORKER_NAMES or key.startswith(_WORKER_PREFIXES):
-        return f"never reaches the worker; write {flow.target}.{key}"
+        return f"does not apply to the worker; write {flow.target}.{key}"
     return _unknown(key, CONNECTOR_KEY_NAMES | _FLOW_NAMES, f"{flow}.")
 
 
@@ -199,8 +198,8 @@ def _side_problem(key: str, name: str, side: str, flow: Flow) -> str | None:
         return None
     alias = flow.source if side == "source" else flow.target
     return (
-        f"has no effect: of {side}.cluster.* only bootstrap and security properties count; write "
-        f"{flow}.{side}.<consumer, producer or admin>.{name}, or {alias}.<...>.{name}"
+        f"has no effect: only bootstrap and security properties of {side}.cluster.* are used; "
+        f"write {flow}.{side}.<consumer, producer or admin>.{name}, or {alias}.<...>.{name}"
     )
 
 

@@ -126,4 +126,4 @@ def test_topics_are_found_by_regex_and_records_transformed(bench: Bench, tmp_pat
 def test_a_sink_that_cannot_write_fails_and_says_why(bench: Bench, tmp_path: Path) -> None:
     put_sink(bench, tmp_path / "missing" / "out", topics=bench.topic)
     bench.becomes(State.RUNNING, State.FAILED, name="sink")
-    assert "cannot be written" in str(bench.herder.status("sink").tasks[0].status.trace)
+    assert "Cannot write to file" in str(bench.herder.status("sink").tasks[0].status.trace)

@@ -74,8 +74,8 @@ def test_it_says_what_would_happen_and_changes_nothing(
     orders = f"{prefix}.orders"
     assert [orders, f"{first}.{orders}", "3", "create", "1", "retention.ms=777777"] in rows
     assert [f"{prefix}.grown", f"{first}.{prefix}.grown", "4", "raise from 2", "", ""] in rows
-    assert [f"{prefix}.skipped", "filter", "topics.exclude has .*skipped"] in rows
-    assert [f"{second}.{prefix}.back", "cycle", f"came from {second}, the target"] in rows
+    assert [f"{prefix}.skipped", "filter", ".*skipped in topics.exclude matches it"] in rows
+    assert [f"{second}.{prefix}.back", "cycle", f"copied from {second}, the target"] in rows
     assert ["linger.ms", "7", f"{second}.producer.linger.ms"] in rows
     for own in (f"mm2-offset-map.{second}", f"mm2-configs.{first}", f"mm2-status.{first}"):
         assert f"{own}.internal" in done.stdout
@@ -107,10 +107,10 @@ def test_it_fails_where_topics_could_not_be_created(
     done = check(tmp_path, properties(source, target, topic, **only))
     assert done.returncode == 1
     assert (
-        f"error: source->target: source.{topic} cannot be created: 2 replicas need 2 "
-        "brokers, and the cluster has 1; set replication.factor to 1 or less" in done.stdout
+        f"error: source->target: source.{topic} cannot be created: replication factor 2 "
+        "needs 2 brokers, but the cluster has 1; set replication.factor to 1 or less" in done.stdout
     )
-    assert done.stdout.endswith("Errors to fix first: 1. Nothing was changed.\n")
+    assert done.stdout.endswith("Errors to fix before the start: 1. Nothing was changed.\n")
 
 
 def test_it_fails_where_a_cluster_is_not_reached(source: str, tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_dedicated_mode_takes_limits_from_its_file_while_it_runs(
         write({rate: "fast"})
         wait_until(lambda: told(f"configuration {rate}"), 30.0, "the wrong limit to be told")
         write({rate: "100MB", "topics": "none"})
-        wait_until(lambda: told("topics takes a restart"), 30.0, "what has to wait to be told")
+        wait_until(lambda: told("Restart to apply"), 30.0, "what has to wait to be told")
         assert copied() < 2000, "a limit counts that should not"
         write({rate: "100MB"})
         flow.wait_records(topic, [2000])

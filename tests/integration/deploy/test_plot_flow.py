@@ -52,12 +52,12 @@ def test_a_flow_is_drawn_with_a_line_for_each_topic(
             check=False,
         )  # fmt: skip
         assert drawn.returncode == 0, drawn.stderr
-        assert f"Drawn into {picture}" in drawn.stdout
+        assert f"Plotted to {picture}" in drawn.stdout
         assert "Traceback" not in drawn.stderr
 
     svg, png = (picture.read_bytes() for picture in pictures)
     assert png.startswith(b"\x89PNG")
-    for title in ("Seconds behind the source", "MB copied in a second"):
+    for title in ("Lag in seconds", "Throughput in MB/s"):
         # Text is drawn as paths; the words are beside them.
         assert f"<!-- {title} -->".encode() in svg
     for topic in topics:

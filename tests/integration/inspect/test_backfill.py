@@ -234,7 +234,7 @@ def test_without_a_spark_master_it_ends_soon_and_the_next_one_copies(
     file = properties_file(flow.properties({"spark.master": "spark://127.0.0.1:1"}), tmp_path)
     assert main([str(file)]) == EXIT_ERROR
     said = capsys.readouterr().err
-    assert "Cannot use Spark: The Spark master spark://127.0.0.1:1 cannot be reached" in said
+    assert "Cannot use Spark: Cannot reach the Spark master spark://127.0.0.1:1" in said
     assert "use --engine local" in said
     assert main([str(file), "--engine", "local"]) == 0, "nothing is locked any more"
     assert end_offset(flow.target_servers, flow.remote(topic)) == 10
@@ -307,7 +307,10 @@ def test_a_part_is_copied_and_the_flow_goes_on_behind_it(
     planned = run("--plan")
     assert planned.returncode == 0, planned.stderr
     assert f"{topic}-0\t{flow.remote(topic)}-0\t0\t100\t" in planned.stdout
-    assert f"{flow.remote(topic)} does not exist on the target: it is created" in planned.stdout
+    assert (
+        f"{flow.remote(topic)} does not exist on the target: the backfill creates it"
+        in planned.stdout
+    )
     part = run(
         "--until", "1700000060000", "--since", "2023-11-14T22:13:40+00:00", "--rate", "1MB/s"
     )
@@ -317,7 +320,7 @@ def test_a_part_is_copied_and_the_flow_goes_on_behind_it(
     assert (written["begin"], written["end"], written["position"]) == (20, 60, 60)
     assert written["state"] == PartitionState.DONE.value
     assert flow.stored_offsets() == {(topic, 0): 59}
-    with pytest.raises(WouldLeaveGap, match="goes on at offset 60"):
+    with pytest.raises(WouldLeaveGap, match="continues at offset 60"):
         backfill(flow.properties(), tmp_path, BackfillRequest(first=70))
     with pytest.raises(LaterRecordsThere, match="offsets 0 to 19 were not copied"):
         backfill(flow.properties(), tmp_path, BackfillRequest(first=0))

@@ -102,7 +102,7 @@ def test_configs_and_acls_follow_the_source(
         assert configs_set(target, remote) == {"retention.bytes": "4096", "flush.ms": "8"}
     assert f"A->B: topic {remote}: retention.bytes=4096 (was -1)" in caplog.text
     assert "segment.ms back to its default (was 5000)" in caplog.text
-    assert "1 grant WRITE, 0 are not for one topic by name, 1 are of topics" in caplog.text
+    assert "1 allow WRITE, 0 are not for a single topic by name, 1 are for topics" in caplog.text
 
 
 def test_a_target_without_an_authorizer_is_told_once(

@@ -268,7 +268,7 @@ def test_a_loss_whose_page_was_replaced_is_known_by_its_note(spark: SparkSession
 def test_a_page_that_is_cut_off_is_named(spark: SparkSession) -> None:
     value = bytes.fromhex("0000" + "0000000000000002" + "0000000000000005" + "00000000000000d3")
     pages = frame(spark, PAGES, [("t", 3, 7, value + bytes.fromhex("02000003"))])
-    with pytest.raises(Exception, match="offset map page cut off: t 3 7"):
+    with pytest.raises(Exception, match="offset map page is truncated: t 3 7"):
         collect(map_breaks(pages))
 
 

@@ -1,8 +1,8 @@
 """Decides how each fetched batch is copied: as bytes, recompressed, or record by record.
 
-Pure decisions on batch headers (design, "The copier"). A batch is copied record by record if the
-target cannot accept its bytes as they are, or if it is in a run of tiny batches, which cost the
-target more as batches than as records of one batch.
+Pure decisions on batch headers. A batch is copied record by record if the target cannot accept its
+bytes as they are, or if it is in a run of tiny batches, which cost the target more than one batch
+with the same records.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["Chosen", "CopyOptions", "Unreadable", "Way", "choose", "outgoing_bat
 
 TINY_BATCH_RECORDS = 4
 TINY_BATCH_BYTES = 8 * 1024
-"""Below both, handling the batch costs more than re-encoding its records' three leading varints
-(measured: tests/benchmarks/bench_copier.py)."""
+"""Limits of a tiny batch: below both, handling the batch costs more than re-encoding its records'
+three leading varints (measured: tests/benchmarks/bench_copier.py)."""
 
 TINY_RUN_BATCHES = 4
-"""A shorter run gains too little from merging."""
+"""Minimum number of tiny batches to merge; fewer gain too little."""
 
 KEEP_CODEC = -1
 _DEFAULT_BATCH_BYTES = 1024 * 1024
@@ -65,7 +65,7 @@ def choose(
     options: CopyOptions,
     end: int | None = None,
 ) -> Way:
-    """Choose how to copy one data batch, without regard to runs of tiny batches."""
+    """Choose how to copy one data batch, without considering runs of tiny batches."""
     if end is not None and header.next_offset > end:
         return Way.RECORDS
     if not shallow_copy_allowed(header, position, max_bytes):
@@ -76,8 +76,8 @@ def choose(
 
 
 class Unreadable(NamedTuple):
-    """The first batch that cannot be copied: the offset to fetch it from again, and the reason. No
-    record from `position` on is in an earlier batch."""
+    """The first batch that cannot be copied: the offset from which to fetch it again, and the
+    reason. No earlier batch contains a record from `position` on."""
 
     position: int
     reason: str
@@ -85,7 +85,7 @@ class Unreadable(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Batches for the target, in order, up to the `unreadable` batch if there is one."""
+    """The batches for the target, in order, up to the `unreadable` batch if there is one."""
 
     batches: list[Outgoing]
     unreadable: Unreadable | None
@@ -99,12 +99,12 @@ def _data_batches(
     aborted: Sequence[tuple[int, int]],
     options: CopyOptions,
 ) -> Iterator[BatchHeader]:
-    """The batches to copy. Their CRC is checked; control batches, aborted batches, batches wholly
-    before the position and batches from the end on are left out.
+    """Yield the batches to copy, with their CRC checked. Leaves out control batches, aborted
+    batches, batches wholly before the position and batches from the end on.
 
     Raises:
-    _Unreadable: the next batch fails its CRC, or is a control batch with a record that is no
-    marker.
+    _Unreadable: the next batch does not match its CRC, or is a control batch with a record that is
+    not a marker.
     """
     transactions = AbortedTransactions(aborted) if options.read_committed and aborted else None
     for header in headers:
@@ -137,7 +137,7 @@ def _ways(
     options: CopyOptions,
     end: int | None,
 ) -> list[tuple[Way, list[BatchHeader]]]:
-    """Group consecutive batches that are copied the same way; runs of tiny batches become
+    """Group consecutive batches that are copied the same way. Runs of tiny batches are copied as
     RECORDS."""
     runs: list[tuple[Way, bool, list[BatchHeader]]] = []
     for header in batches:
@@ -167,9 +167,9 @@ def outgoing_batches(
 ) -> Chosen:
     """Convert one partition's fetched records into batches for the target, in order.
 
-    `position` is the first source offset wanted, `end` the first one not wanted, `max_batch_bytes`
-    the target's limit (0: not known). Shallow batches stay slices of `buffer`; others get memory of
-    their own, charged to `budget` until the caller's `retain` and `release`.
+    `position`: the first wanted source offset. `end`: the first unwanted one. `max_batch_bytes`:
+    the target's limit (0: not known). Shallow batches stay slices of `buffer`. Others get their own
+    memory, charged to `budget`, which the caller manages with `retain` and `release`.
     """
     limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
     wanted: list[BatchHeader] = []
@@ -190,7 +190,7 @@ def outgoing_batches(
             else:
                 outgoing += [_shallow(records, header, buffer) for header in run]
     except _Unreadable as error:
-        unreadable = error  # an earlier one than that found before
+        unreadable = error  # It is before the one that was found first.
     if unreadable is None:
         return Chosen(outgoing, None)
     first = max(position, unreadable.header.base_offset)
@@ -207,7 +207,7 @@ class _Unreadable(Exception):
 
 
 MAX_UNKNOWN_LIMIT = 1 << 30
-"""No limit is known: the target refuses a batch that is too large."""
+"""No limit is known. The target rejects a batch that is too large."""
 
 
 def _shallow(records: memoryview, header: BatchHeader, buffer: FetchBuffer) -> Outgoing:
@@ -266,7 +266,7 @@ def _record_by_record(
     except CorruptData as error:
         if len(run) == 1:
             raise _Unreadable(run[0], str(error)) from error
-        for header in run:  # up to the one that is corrupt
+        for header in run:  # Only up to the corrupt batch.
             _record_by_record(records, [header], position, end, limit, options, budget, into)
         return
     outgoing = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in rebatched]
@@ -277,11 +277,11 @@ def _record_by_record(
 
 
 def _check_beginning(rebatched: Sequence[Rebatched], header: BatchHeader) -> None:
-    """Check where a message of magic 0 or 1 begins, which only decoding shows. If it begins before
+    """Check where a message of magic 0 or 1 starts, which only decoding shows. If it starts before
     the end of the previous batch, offsets would be copied twice. Raises CorruptData."""
     if rebatched and rebatched[0].runs[0][0] < header.base_offset:
         raise CorruptData(
-            f"it begins at offset {rebatched[0].runs[0][0]}, and the batch before it ends at "
+            f"it starts at offset {rebatched[0].runs[0][0]}, but the previous batch ends at "
             f"{header.base_offset}"
         )
 

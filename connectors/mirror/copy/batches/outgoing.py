@@ -1,4 +1,4 @@
-"""One batch on its way to the target, and how its failure is handled."""
+"""One batch to send to the target, and how its failure is handled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 class Failure(enum.Enum):
-    """How the copier continues after the target did not accept a batch."""
+    """How the copier continues after the target has rejected a batch."""
 
     RETRY = "retry"
     SPLIT = "split"
@@ -23,16 +23,16 @@ class Failure(enum.Enum):
     BLOCK = "block"
     ABORT = "abort the transaction"
     QUARANTINE = "quarantine"
-    """As BLOCK, but the record itself is invalid and can be quarantined."""
+    """Like BLOCK, but the record itself is invalid and can be quarantined."""
 
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """One batch for the target, a whole magic-2 batch in `data`.
+    """One batch for the target: a whole magic-2 batch in `data`.
 
-    The batch covers the source offsets from `start` up to, but not including, `resume`. `runs`
-    are the source offsets of its records, in order; offsets of the range that are in no run need
-    no copying (markers, aborted or compacted records).
+    The batch covers the source offsets from `start` to `resume` (exclusive). `runs` are the source
+    offsets of its records, in order. Other offsets of the range need no copying (markers, aborted
+    or compacted records).
     """
 
     data: memoryview
@@ -43,11 +43,11 @@ class Outgoing:
     shallow: bool
     buffer: FetchBuffer
     start: int = UNKNOWN
-    """First source offset of the range; set when the batch is queued."""
+    """First source offset of the range. Set when the batch is queued."""
     sequence: int = UNKNOWN
     """First sequence number. It is assigned at the first send and kept for every resend."""
     awaits_answer: bool = False
-    """Sent; not answered yet, and the connection is not lost."""
+    """Sent, not answered yet, and the connection is not lost."""
     answered: bool = False
     """Acknowledged by the target; earlier batches may still be unacknowledged."""
     maybe_written: bool = False

@@ -1,9 +1,10 @@
 """Routes each partition to its source and target brokers, and tracks whether they are reachable.
 
-`BrokerRouting` has the broker nodes, follows the leaders of both clusters, and updates fetch
+`BrokerRouting` owns the broker nodes, follows the leaders on both clusters, and updates fetch
 sessions and send queues to match the states of partitions. `refresh_interest` only updates these
-lists: batches are sent after the current event, so no caller is re-entered. Belongs to the copy
-engine's thread."""
+lists. Batches are sent after the current event, so that no caller is re-entered. Belongs to the
+copy engine's thread.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ class BrokerRouting:
         for link, node in nodes:
             known = link.snapshot.nodes
             if known and node.node_id not in known and node.channel is not None:
-                node.lose(BrokerUnavailable("the broker is not part of its cluster any more"))
+                node.lose(BrokerUnavailable("the broker is no longer part of its cluster"))
 
     def ask_for_leaders(self) -> None:
         """Called every second: request metadata for partitions without a leader."""
@@ -134,11 +135,11 @@ class BrokerRouting:
         if stalled is None:
             partition.unreachable = None
         else:
-            silent = f"{stalled.role} {stalled.node_id} does not answer"
+            silent = f"{stalled.role} {stalled.node_id} does not respond"
             partition.unreachable = stalled.error or silent
 
     def on_flow(self, node: TargetNode) -> None:
-        """A target broker fell silent, or responds again."""
+        """Handle a target broker that fell silent or responds again."""
         for partition in (*self._partitions.values(), *self._offsets_partitions()):
             if node.node_id in (partition.target_node, partition.sent_node):
                 self._note_reachable(partition)
@@ -147,7 +148,8 @@ class BrokerRouting:
                 self.refresh_interest(partition)
 
     def _explain(self, partition: PartitionCopy) -> None:
-        """Set the reason why a partition has no leader, once the clusters returned metadata."""
+        """Set the reason why a partition has no leader, once the clusters have returned
+        metadata."""
         partition.placement_error = None
         for node, key, link, side in (
             (partition.source_node, partition.source, self._source, "source"),
@@ -157,7 +159,7 @@ class BrokerRouting:
                 continue
             code = link.snapshot.errors.get(key[0], link.snapshot.partition_errors.get(key))
             if code is None and key[0] not in link.snapshot.partition_counts:
-                continue  # the cluster's metadata does not cover this topic yet
+                continue  # The cluster's metadata does not include this topic yet.
             why = code_facts(code).name if code else "it has no leader"
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 why += "; grant Describe on the topic"
@@ -185,7 +187,7 @@ class BrokerRouting:
         state. Sends nothing itself."""
         if isinstance(partition, PartitionCopy):
             if self._partitions.get(partition.source) is not partition:
-                return  # it left; another partition may have its key now
+                return  # This partition left; another one may have its key now.
             self._refresh_fetches(partition)
         else:
             self._place_on_target(partition)
@@ -218,10 +220,10 @@ class BrokerRouting:
         return node is not None and node.stalled
 
     def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection on which the partition's responses are missing."""
+        """Close the connection on which the partition's responses are overdue."""
         node = self.targets.get(partition.sent_node)
         if node is not None and node.channel is not None:
-            node.lose(BrokerUnavailable("the broker did not answer in time"))
+            node.lose(BrokerUnavailable("the broker did not respond in time"))
 
     def offer(self, partition: TargetPartition) -> None:
         """Queue a partition that has batches to send. They are sent after the current event."""
@@ -239,7 +241,7 @@ class BrokerRouting:
             node.pump()
 
     def pump_targets(self) -> None:
-        """Send the queued batches. Only between events, or at the end of one."""
+        """Send the queued batches. Call only between events or at the end of one."""
         nodes, self._to_pump = self._to_pump, {}
         for node in nodes:
             node.pump()

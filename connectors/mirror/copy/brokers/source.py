@@ -1,6 +1,6 @@
 """A source broker: one fetch session, and at most one fetch in flight.
 
-The next fetch is sent before the batches of the last one are processed, so the broker works in
+The next fetch is sent before the batches of the last one are processed, so that the broker works in
 parallel.
 """
 
@@ -41,8 +41,8 @@ OnFetched = Callable[["SourceNode", FetchResponse, FetchBuffer], None]
 OnSourceLost = Callable[["SourceNode", ConnectError], None]
 
 HELD_WAIT_MS = 5
-"""How long a fetch may wait at the broker while partitions are held back: they join the next one.
-"""
+"""How long a fetch may wait at the broker while partitions are held back, because they can only
+join the next one."""
 
 _ERROR_PAUSE_S = 0.5
 
@@ -97,7 +97,7 @@ class SourceNode(BrokerNode):
         )
 
     def _usual_partition_bytes(self) -> int:
-        """The configured partition size, or the share of a fetch that this round-trip time
+        """Return the configured partition size, or the share of a fetch that this round-trip time
         allows."""
         given = self._fetch.max_partition_fetch_bytes
         if given != DEFAULT_MAX_PARTITION_FETCH_BYTES:
@@ -111,9 +111,11 @@ class SourceNode(BrokerNode):
             self.waits_since = None
 
     def answers(self, partition: PartitionCopy) -> bool:
-        """Whether the last response was for the partition's current position, in its current log. A
-        log with a newer leader epoch may have been truncated: log validation checks it, and if the
-        truncation is at or after the position, copying continues without a move."""
+        """Whether the last response was for the partition's current position, in its current log.
+
+        A log with a newer leader epoch may have been truncated. Log validation checks that. If the
+        truncation is at or after the position, copying continues without a move.
+        """
         asked = self._session.requested(partition.source)
         return asked is not None and (asked.offset, asked.leader_epoch, asked.log) == (
             partition.position,
@@ -185,7 +187,7 @@ class SourceNode(BrokerNode):
         )
 
     def _reserve(self, size: int) -> None:
-        """Reserve the memory that the awaited response may need."""
+        """Reserve the memory that the response may need."""
         self._budget.used += size - self._reserved
         self._reserved = size
 
@@ -212,7 +214,7 @@ class SourceNode(BrokerNode):
             return
         error = error_from_code(code, f"fetch from {self.role} {self.node_id}")
         if self.error is None:
-            _LOG.warning("%s; trying again", error)
+            _LOG.warning("%s; retrying", error)
         self.error = str(error)
         self._silent_until = self._loop.now() + _ERROR_PAUSE_S
         self._loop.after(_ERROR_PAUSE_S, self._pump_if_open)

@@ -42,7 +42,7 @@ OnResults = Callable[[Sequence[ProduceResult]], None]
 OnFlow = Callable[["TargetNode"], None]
 
 STALLED_AFTER_S = 3.0
-"""A broker that is silent for this long gets no more memory until it responds again."""
+"""A broker that sent nothing for this long gets no more memory until it responds again."""
 
 _MOST_GRACE_MS = 5_000
 """The broker may use the whole timeout for replication before it responds."""
@@ -53,7 +53,7 @@ broker leave most of it to the others."""
 
 
 class SendGate(Protocol):
-    """The part of transactions that sending depends on."""
+    """The part of transactions that decides what may be sent."""
 
     @property
     def transactional_id(self) -> str: ...
@@ -99,7 +99,7 @@ class TargetNode(BrokerNode):
 
     def needed(self) -> bool:
         known = self.node_id in self._link.snapshot.nodes
-        # Batches that are not sent yet wait for the connection, too.
+        # Partitions whose batches were not sent yet wait for the connection too.
         return bool(self._ready) or ((self.stalled or self._gone) and known)
 
     def offer(self, partition: TargetPartition) -> None:
@@ -154,9 +154,9 @@ class TargetNode(BrokerNode):
         ):
             return False
         # A broker without state for the producer accepts a batch with any sequence number. So a
-        # later batch must not reach it before an earlier one is surely written: not a new leader
-        # while the old one has not responded, and not a broker that never responded to this
-        # producer.
+        # later batch must not reach it before an earlier one is surely written. It must not go to a
+        # new leader before the old one has responded, nor to a broker that has never responded to
+        # this producer.
         sent_to = (partition.sent_node, partition.sent_epoch)
         moved = sent_to != (self.node_id, partition.target_epoch)
         if moved and not partition.in_flight:
@@ -209,7 +209,7 @@ class TargetNode(BrokerNode):
         self._progress_at = self._loop.now()
         sent = self._sent.popleft()
         by_partition = {(result.topic, result.partition): result for result in results}
-        missing = CorruptData(f"{self.role} {self.node_id} left a batch unanswered")
+        missing = CorruptData(f"{self.role} {self.node_id} did not respond to a batch")
         self._on_results(
             [
                 ProduceResult(partition, batch, by_partition.get(partition.target) or missing)
@@ -238,8 +238,8 @@ class TargetNode(BrokerNode):
             self._on_flow(self)
 
     def on_lost(self, error: ConnectError) -> None:
-        # Also when nothing is sent: the current leader may lack acknowledged records, and only an
-        # attempt to connect shows that another broker leads.
+        # Connect even if nothing is to be sent: the current leader may lack acknowledged records,
+        # and only an attempt to connect shows that another broker leads.
         self._gone = True
         waiting, self._sent = self._sent, deque()
         lost = [each for sent in waiting for each in sent]

@@ -1,7 +1,8 @@
 """The leader epochs in which a partition's copied batches were written. Pure.
 
-Each batch header has its epoch, so this costs one look at the last header of each fetch. With the
-epoch, the source can be asked whether the records before a position are still the copied ones.
+Each batch header contains its epoch, so recording costs one look at the last header of each fetch.
+With the epoch, the source can be asked whether its records before a position are still the copied
+ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _KEPT = 16
 
 
 class LeaderEpochCache:
-    """(epoch, first offset copied in it), ascending in both."""
+    """(epoch, first offset copied in it) pairs, both ascending."""
 
     __slots__ = ("_starts",)
 
@@ -53,13 +54,13 @@ class LeaderEpochCache:
         self._starts = [*earlier, *self._starts][-_KEPT:]
 
     def follow(self, starts: Iterable[tuple[int, int]]) -> None:
-        """Add epochs that come after the fetched batches."""
+        """Add epochs that follow those of the fetched batches."""
         newest = self._starts[-1][0] if self._starts else -1
         self._starts += [entry for entry in starts if entry[0] > newest]
         del self._starts[:-_KEPT]
 
     def before(self, position: int) -> int | None:
-        """The epoch of the last record before `position`; None if it is not known."""
+        """Return the epoch of the last record before `position`; None if it is not known."""
         for epoch, start in reversed(self._starts):
             if start < position:
                 return epoch

@@ -44,17 +44,17 @@ class PartitionCopy(TargetPartition):
     placement_error: str | None = None
     source_error: str | None = None
     stall: str | None = None
-    """Set when it does not move although there is no error."""
+    """Why it makes no progress although there is no error."""
     progress: tuple[int, float] = (UNKNOWN - 1, 0.0)
     """The acknowledged position, and since when it has this value (monotonic seconds)."""
     held_since: float = float("inf")
-    """Since when it is `held_back`; about now while it is not."""
+    """Since when it is `held_back`; approximately now while it is not."""
 
     end: int | None = None
-    """Copy nothing at or after this source offset; None: there is no end."""
+    """The first source offset not to copy; None: no end."""
     moves: int = 0
-    """Number of times it moved to another offset than the next. A fetch response from before a move
-    may be of an earlier log."""
+    """Number of moves to an offset other than the next one. A fetch response from before a move may
+    be of an earlier log."""
     incoming: int | None = None
     """The end offset of fetched batches that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
@@ -84,23 +84,24 @@ class PartitionCopy(TargetPartition):
     """The facts that were stored with its position are awaited: it is not fetched meanwhile, and
     nothing is compared with what is known of its logs."""
     checking: bool = False
-    """Its logs are being validated: it is not fetched meanwhile."""
+    """Not fetched, because its logs are being validated."""
     comparing: bool = False
-    """The target's log end is being compared with the source: no fetch and no send meanwhile."""
+    """Neither fetched nor sent, because the target's log end is being compared with the source."""
     tail_start: tuple[int, int] | None = None
-    """(source offset, target offset) from which on the target may have more than was stored."""
+    """The (source offset, target offset) from which on the target may have more than was stored."""
     is_new: bool = False
-    """It started without a stored offset."""
+    """Whether it started without a stored offset."""
     unkept: bool = False
-    """Its start position is being stored: it is not fetched meanwhile."""
+    """Not fetched, because its start position is being stored."""
     target_checking: bool = False
     """The target's log is being validated: nothing is sent meanwhile."""
     halted: bool = False
-    """Nothing more is sent: the fetched batches are not those that the target needs next."""
+    """Nothing more is sent, because the fetched batches are not those that the target needs
+    next."""
     quarantining: bool = False
-    """An unreadable batch is being quarantined: it is not fetched meanwhile."""
+    """Not fetched, because an unreadable batch is being quarantined."""
     searching: bool = False
-    """A ListOffsets request for its next position is open: it is not fetched meanwhile."""
+    """Not fetched, because a ListOffsets request for its next position is in flight."""
     preferred_replica: int = UNKNOWN
     preferred_until: float = 0.0
     """When to ask the leader again for a preferred read replica (monotonic seconds)."""
@@ -113,7 +114,7 @@ class PartitionCopy(TargetPartition):
     batch_bytes: int = 0
     """The largest batch of the last fetch under a limit; 0: not known."""
     limited_by: str | None = None
-    """The keys of the rate limit that holds back its records."""
+    """The keys of the rate limit that delays its records."""
     held: bool = False
     """Left out of fetches because enough of its batches wait to be produced."""
     undecided: int = 0
@@ -133,11 +134,11 @@ class PartitionCopy(TargetPartition):
     target_end: int = UNKNOWN
     """The target offset after the last one acknowledged."""
     anchors: list[tuple[int, int]] = field(default_factory=list)
-    """(source offset, target offset) pairs, ascending: earlier positions on both sides."""
+    """(source offset, target offset) pairs of earlier positions on both sides, ascending."""
 
     @property
     def position(self) -> int:
-        """Next source offset to fetch; UNKNOWN until a start position is set."""
+        """Return the next source offset to fetch; UNKNOWN until a start position is set."""
         return self.resume if self.incoming is None else self.incoming
 
     @property
@@ -163,37 +164,39 @@ class PartitionCopy(TargetPartition):
             self.life.on(CopyEvent.STARTED, self.name)
 
     def relocate(self, offset: int) -> None:
-        """Continue at another source offset. Nothing may be queued or in flight."""
+        """Continue at another source offset. No batch may be queued or in flight."""
         if self.queue or self.in_flight or self.incoming is not None:
-            raise self._broken(f"it was moved to {offset} with batches under way")
+            raise self._broken(f"it was moved to {offset} with batches queued or in flight")
         self.acked_position = offset
         self._moved()
         self.life.note("moved to", offset)
 
     def _moved(self) -> None:
-        """Reset what depended on the former position."""
+        """Reset the state that depended on the previous position."""
         self.moves += 1
         self.tail_start = None
 
     def fetched_to(self, offset: int) -> None:
-        """Batches up to this offset were fetched, and are queued next."""
+        """Record that batches up to this offset were fetched and are queued next."""
         if self.incoming is not None or offset < self.resume:
-            raise self._broken(f"batches up to {offset} were fetched behind {self.position}")
+            raise self._broken(
+                f"batches up to {offset} were fetched, although {self.position} was already reached"
+            )
         self.incoming = offset
 
     def queued(self, offset: int) -> None:
-        """The batches of the last fetch are queued; offsets up to `offset` that are in none of them
-        need no copying. From `offset` on, the partition is fetched again."""
+        """Record that the batches of the last fetch are queued. Offsets up to `offset` that are in
+        none of them need no copying. The next fetch starts at `offset`."""
         self.incoming = None
         self.skip_to(offset)
 
     def fetch_again(self) -> None:
-        """Drop the last fetch: its batches are fetched again."""
+        """Drop the last fetch, so that its batches are fetched again."""
         self.incoming = None
 
     def go_back(self, offset: int) -> None:
         """Drop everything from this source offset on, and fetch from it again. No response may be
-        awaited."""
+        outstanding."""
         self.incoming = None
         self.landed_early = None
         TargetPartition.go_back(self, offset)
@@ -202,7 +205,7 @@ class PartitionCopy(TargetPartition):
 
     def abandon(self) -> None:
         """Drop everything not acknowledged, whatever its outcome. The next batch needs a new
-        producer id, which must be requested."""
+        producer ID, which must be requested."""
         self.incoming = None
         self.landed_early = None
         self.drop_all()
@@ -210,7 +213,7 @@ class PartitionCopy(TargetPartition):
         self.life.on(CopyEvent.RESET, self.name)
 
     def drop_anchor(self) -> None:
-        """Record the current position on both sides. The older the pairs, the fewer are kept."""
+        """Record the current position on both sides. Older pairs are thinned out."""
         if self.target_end == UNKNOWN:
             return
         here = (self.acked_position, self.target_end)
@@ -222,9 +225,11 @@ class PartitionCopy(TargetPartition):
             self.anchors[:old] = self.anchors[:old:2]
 
     def forget_lost(self, loss: Loss) -> None:
-        """The loss is reported, and copying continues at `loss.resume`: do not find it again."""
+        """Note that the loss is reported and copying continues at `loss.resume`, so that it is not
+        found again.
+        """
         if loss.on_target:
-            # The log may have lost its producer state, too.
+            # The log may have lost its producer state too.
             self.pipelined_until = 0.0
             self.target_end = loss.first
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
@@ -256,12 +261,13 @@ class PartitionCopy(TargetPartition):
         self.metrics.set_time_to_loss(max(0, position - start), seconds)
 
     def anchored(self, target_offset: int) -> tuple[int, int] | None:
-        """The last known (source offset, target offset) pair up to `target_offset`."""
+        """Return the last known (source offset, target offset) pair up to `target_offset`."""
         found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
         return found[-1] if found else None
 
     def facts(self, position: int) -> LogIdentity:
-        """The facts that the next start at this position needs to detect losses in between."""
+        """Return the facts that the next start at this position needs to detect losses in
+        between."""
         return LogIdentity(
             max(0, self.stored_position),
             position,
@@ -284,8 +290,8 @@ class PartitionCopy(TargetPartition):
         self.stored_position = self.storing_position = position
 
     def learn(self, facts: LogIdentity) -> None:
-        """Set the facts that were stored with this position. Call it before any comparison, or
-        later: newer facts stay. The stored facts are ignored after a move."""
+        """Set the facts that were stored with this position. It may be called late, because newer
+        facts are kept. The stored facts are ignored after a move."""
         if self.moves > 1:
             return
         self.source_topic_id = facts.source_topic_id or self.source_topic_id
@@ -310,8 +316,9 @@ class PartitionCopy(TargetPartition):
 
     @property
     def unstored(self) -> bool:
-        """Whether it moved since its source offset was stored. Never true for a broken partition:
-        its positions cannot be trusted."""
+        """Whether it moved since its source offset was stored. Always false for a broken partition,
+        because its positions cannot be trusted.
+        """
         return self.broken is None and (
             self.behind_stored
             or (self.acked_position > 0 and self.acked_position != self.stored_position)
@@ -319,7 +326,7 @@ class PartitionCopy(TargetPartition):
 
     @property
     def send_held(self) -> bool:
-        """Whether something on the source side forbids sending now."""
+        """Whether the source side forbids sending now."""
         return (
             self.halted
             or self.target_checking
@@ -357,7 +364,7 @@ class PartitionCopy(TargetPartition):
 
     @property
     def error(self) -> str | None:
-        """Why it does not move; None while it moves or is caught up."""
+        """Return why it makes no progress; None while it does or is caught up."""
         return (
             self.broken
             or self.standing
@@ -370,13 +377,14 @@ class PartitionCopy(TargetPartition):
 
     @property
     def lag(self) -> int | None:
-        """Records between the source's end and the acknowledged position; None until known."""
+        """Return the lag in records: from the acknowledged position to the source's end. None until
+        known."""
         if self.high_watermark == UNKNOWN or self.acked_position == UNKNOWN:
             return None
         return max(0, self.high_watermark - self.acked_position)
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """The age of the newest copied record while more records wait; 0 when caught up."""
+        """Return the age of the newest copied record while there is lag; 0 if caught up."""
         lag = self.lag
         if lag is None or (lag > 0 and self.acked_timestamp == UNKNOWN):
             return None

@@ -23,8 +23,9 @@ _LOST_SEQUENCE = (
 )
 
 _BAD_RECORD = (ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD)
-"""At least one record breaks a rule of the target topic: no key in a compacted topic, or a
-timestamp out of bounds. The broker refuses the whole batch."""
+"""At least one record violates a rule of the target topic: no key in a compacted topic, or a
+timestamp out of bounds. The broker rejects the whole batch.
+"""
 
 _NOT_APPENDED = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -37,17 +38,17 @@ steps down after the append returns NOT_LEADER_OR_FOLLOWER."""
 
 SPOILS = frozenset({*_LOST_SEQUENCE, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
 """Errors of a batch after which its transaction cannot be committed. Only the coordinator knows
-whether another producer has the transactional id: the copier asks it to abort."""
+whether another producer has the transactional ID, so the copier asks it to abort."""
 
 
 def classify(
     batch: Outgoing, result: ProducedPartition, *, quarantine: bool = False
 ) -> tuple[Failure, str]:
-    """How to continue after an error, and a message for users. `quarantine`: invalid records go to
-    the quarantine topic."""
+    """Return how to continue after an error, and a message for users. `quarantine`: invalid records
+    go to the quarantine topic."""
     facts = code_facts(result.error)
     first = batch.runs[0][0]
-    reason = f"the target refused the batch at source offset {first}: {facts.name}"
+    reason = f"the target rejected the batch at source offset {first}: {facts.name}"
     if result.message:
         reason += f" ({result.message})"
     if result.error in _TOO_LARGE:
@@ -55,7 +56,7 @@ def classify(
             return Failure.SPLIT, reason
         return Failure.QUARANTINE if quarantine else Failure.BLOCK, (
             f"the record at source offset {first} ({len(batch.data)} bytes as a batch) is larger "
-            "than the target topic's max.message.bytes: raise it there, and copying goes on"
+            "than the target topic's max.message.bytes: raise it to continue copying"
         )
     if quarantine and result.error in _BAD_RECORD:
         return Failure.SPLIT if batch.records > 1 else Failure.QUARANTINE, reason

@@ -1,9 +1,9 @@
 """Estimates when the source may delete records that are not copied yet. Pure.
 
-It uses the earlier of two estimates. By the topic's retention: `connectors.mirror.retention.watch`
-estimates when the next record may be deleted. By the log start offset: it moves in steps, as whole
-segments are deleted, so its speed and that of the copy are measured over a long time. This also
-covers DeleteRecords.
+The result is the earlier of two estimates. By retention: `connectors.mirror.retention.watch`
+estimates when the next record may be deleted. By the log start offset: it moves in steps, because
+whole segments are deleted, so its speed and that of the copy are measured over a long time. This
+also covers DeleteRecords.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["LossForecast"]
 
 _EVERY_S = 10.0
 _SAMPLES = 180
-"""Half an hour."""
+"""Time over which speeds are measured: half an hour."""
 
 
 class LossForecast:
@@ -32,7 +32,7 @@ class LossForecast:
             return
         samples = self._samples
         if samples and position < samples[-1][2]:
-            samples.clear()  # the position moved back: earlier measurements are void
+            samples.clear()  # The position moved back, so earlier measurements are void.
         if not samples or now - samples[-1][0] >= _EVERY_S:
             samples.append((now, log_start, position))
 
@@ -42,12 +42,12 @@ class LossForecast:
         self._retention_at = at
 
     def seconds(self, now: float, log_start: int, position: int) -> float:
-        """Seconds until records that are not copied yet may be deleted; infinite if no loss is
-        expected."""
+        """Return the seconds until records that are not copied yet may be deleted; infinite if no
+        loss is expected."""
         return min(max(0.0, self._retention_at - now), self._by_trend(now, log_start, position))
 
     def _by_trend(self, now: float, log_start: int, position: int) -> float:
-        """Seconds until the log start offset overtakes the position."""
+        """Return the seconds until the log start offset overtakes the position."""
         if not self._samples or now - self._samples[0][0] < _EVERY_S:
             return float("inf")
         since, first_start, first_position = self._samples[0]

@@ -1,4 +1,4 @@
-"""The states of a partition on its way to the target, as a table. Pure.
+"""The states of a partition on its way to the target, as a transition table. Pure.
 
 STARTING    its first source offset is not known yet
 ACTIVE      fetched and produced
@@ -27,11 +27,11 @@ class CopyState(enum.Enum):
 
 class CopyEvent(enum.Enum):
     STARTED = "its first source offset is known"
-    FAILED = "the target did not take a batch"
-    RECOVERED = "everything sent is answered, and the rest can be sent"
-    DELAYED = "everything sent is answered, and the rest is sent after a pause"
-    REFUSED = "everything sent is answered, and the oldest batch is refused for good"
-    WAITED = "the pause is over"
+    FAILED = "the target did not accept a batch"
+    RECOVERED = "all sent batches are answered, and the rest can be sent"
+    DELAYED = "all sent batches are answered, and the rest is sent after a backoff"
+    REFUSED = "all sent batches are answered, and the oldest is rejected permanently"
+    WAITED = "the backoff is over"
     RESET = "it continues at an earlier offset"
     BROKE = "an invariant does not hold"
 
@@ -46,7 +46,7 @@ _TRANSITIONS: dict[tuple[CopyState, CopyEvent], CopyState] = {
     (_RECOVERING, CopyEvent.RECOVERED): _ACTIVE,
     (_RECOVERING, CopyEvent.DELAYED): _BACKOFF,
     (_RECOVERING, CopyEvent.REFUSED): _BLOCKED,
-    # A transaction does not take the partition: nothing of it is under way then.
+    # The transaction did not accept the partition, so it has no batch in flight.
     (_ACTIVE, CopyEvent.DELAYED): _BACKOFF,
     (_ACTIVE, CopyEvent.REFUSED): _BLOCKED,
     (_BACKOFF, CopyEvent.DELAYED): _BACKOFF,
@@ -55,7 +55,7 @@ _TRANSITIONS: dict[tuple[CopyState, CopyEvent], CopyState] = {
     (_BLOCKED, CopyEvent.REFUSED): _BLOCKED,
     (_BACKOFF, CopyEvent.WAITED): _ACTIVE,
     (_BLOCKED, CopyEvent.WAITED): _ACTIVE,
-    # The current backoff continues: the target is still failing.
+    # The current backoff continues, because the target is still failing.
     (CopyState.STARTING, CopyEvent.RESET): CopyState.STARTING,
     (_ACTIVE, CopyEvent.RESET): _ACTIVE,
     (_RECOVERING, CopyEvent.RESET): _ACTIVE,
@@ -69,10 +69,10 @@ _HISTORY = 24
 
 
 class InvariantBroken(Exception):
-    """The copier's own state is inconsistent: a defect of the copier, never of a broker.
+    """The copier's own state is inconsistent. This is a bug of the copier, never of a broker.
 
-    Deliberately no `ConnectError`: no retry and no reconnect may swallow it. The message names the
-    partition, the invariant and the events that came before.
+    It is not a `ConnectError`, so that no retry or reconnect hides it. The message names the
+    partition, the invariant and the preceding events.
     """
 
 
@@ -86,14 +86,14 @@ class CopyLife:
         self._history: deque[tuple[object, ...]] = deque(maxlen=_HISTORY)
 
     def note(self, *event: object) -> None:
-        """Remember an event that changes no state, for the history. Nothing is formatted here."""
+        """Add an event to the history that changes no state. Nothing is formatted here."""
         self._history.append(event)
 
     def on(self, event: CopyEvent, name: str) -> CopyState:
         """Apply an event. Raises `InvariantBroken` if the table has no such transition."""
         after = _TRANSITIONS.get((self.state, event))
         if after is None:
-            raise self.broken(name, f"{event.name} cannot come while {self.state.name}")
+            raise self.broken(name, f"event {event.name} is not allowed in state {self.state.name}")
         self._history.append((event.name, self.state.name, after.name))
         self.state = after
         return after

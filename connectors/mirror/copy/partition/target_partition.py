@@ -3,14 +3,14 @@
 A pure state machine: no clock, socket or callback. Its owner on the copy engine's thread reports
 events to it and asks what to do. Brokers accept a producer's batches strictly by sequence number,
 so after one failure every later batch in flight fails too, or its outcome is unknown. Therefore a
-recovery waits until everything sent is answered; then the oldest batch's failure decides for all.
+recovery waits until all sent batches are answered. Then the oldest batch's failure decides for all.
 
 Invariants (`validate` checks all; each step checks the cheap ones and raises `InvariantBroken`):
 
 * The batches in flight, then those queued, cover source offsets without gap or overlap, from
-`acked_position` on.
+  `acked_position` on.
 * Batches with a sequence number come first, and their numbers are consecutive up to
-`next_sequence`.
+  `next_sequence`.
 * At most `MOST_IN_FLIGHT` batches are in flight: brokers remember that many.
 * A sequence number is used again only if its batch cannot be on the target.
 """
@@ -57,7 +57,7 @@ class TargetPartition:
     in_flight: deque[Outgoing] = field(default_factory=deque)
     """Batches sent, in order, until they and all before them are acknowledged or failed."""
     unanswered: int = 0
-    """How many batches in flight await an answer."""
+    """Number of batches in flight that await a response."""
     pending_bytes: int = 0
     """Bytes of the batches queued and in flight."""
     producer_id: int = UNKNOWN
@@ -72,7 +72,7 @@ class TargetPartition:
     unreachable: str | None = None
     """Why its leader on the target cannot be reached now; None: it can, or was not tried yet."""
     target_node: int = UNKNOWN
-    """The leader on the target; UNKNOWN: none in the metadata."""
+    """The leader on the target; UNKNOWN: the metadata has none."""
     target_epoch: int = UNKNOWN
     sent_node: int = UNKNOWN
     """The broker that everything in flight was sent to."""
@@ -83,7 +83,7 @@ class TargetPartition:
     awaits_answers: bool = False
     """Has more to send, but must wait until the batches in flight are answered."""
     broken: str | None = None
-    """The broken invariant."""
+    """The invariant that did not hold; None while all hold."""
 
     refetchable: ClassVar[bool] = True
     """Whether a batch that is dropped can be fetched again."""
@@ -98,7 +98,7 @@ class TargetPartition:
 
     @property
     def resume(self) -> int:
-        """The source offset after the last batch queued or in flight."""
+        """Return the source offset after the last batch queued or in flight."""
         if self.queue:
             return self.queue[-1].resume
         return self.in_flight[-1].resume if self.in_flight else self.acked_position
@@ -110,7 +110,8 @@ class TargetPartition:
 
     @property
     def failing(self) -> bool:
-        """Whether the target refused it more than once in a row: more fetches are useless then."""
+        """Whether the target rejected it more than once in a row, so that more fetches are
+        useless."""
         return self.failures >= _FAILING_AFTER
 
     @property
@@ -124,7 +125,8 @@ class TargetPartition:
         """Add a batch that covers the source offsets from `start` up to its `resume`."""
         if start != self.resume or batch.resume < start:
             raise self._broken(
-                f"a batch of offsets {start} to {batch.resume} was queued behind {self.resume}"
+                f"a batch of offsets {start} to {batch.resume} was queued after offset "
+                f"{self.resume}"
             )
         batch.start = start
         self.queue.append(batch)
@@ -133,7 +135,9 @@ class TargetPartition:
     def skip_to(self, offset: int) -> None:
         """Skip the offsets from `resume` up to `offset`, which need no copying."""
         if offset < self.resume:
-            raise self._broken(f"offsets up to {offset} were skipped behind {self.resume}")
+            raise self._broken(
+                f"offsets up to {offset} were skipped, although {self.resume} was already reached"
+            )
         if self.queue:
             self.queue[-1].resume = offset
         elif self.in_flight:
@@ -167,7 +171,7 @@ class TargetPartition:
             last = self.in_flight[-1]
             if (last.sequence + last.records) & _SEQUENCES != batch.sequence:
                 raise self._broken(
-                    f"sequence number {batch.sequence} was sent behind {last.sequence} with "
+                    f"sequence number {batch.sequence} was sent after {last.sequence} with "
                     f"{last.records} records"
                 )
         batch.awaits_answer = True
@@ -181,14 +185,14 @@ class TargetPartition:
     # Responses.
 
     def accepted(self, batch: Outgoing, base_offset: int) -> None:
-        """The target wrote this batch from `base_offset` on; below 0: the response has no
-        offset."""
+        """Record that the target wrote this batch from `base_offset` on; below 0: the response has
+        no offset."""
         self._answer(batch)
         batch.answered = True
         batch.base_offset = base_offset
 
     def failed(self, batch: Outgoing, failure: Failure, reason: str, *, maybe: bool) -> None:
-        """The target did not accept this batch. `maybe`: it may have written it."""
+        """Record that the target did not accept this batch. `maybe`: it may have written it."""
         self._answer(batch)
         batch.maybe_written |= maybe
         batch.failure = failure
@@ -209,7 +213,8 @@ class TargetPartition:
         batch = self.in_flight.popleft()
         if batch.start != self.acked_position:
             raise self._broken(
-                f"the batch at {batch.start} was acknowledged behind {self.acked_position}"
+                f"the batch at {batch.start} was acknowledged when the acknowledged position was "
+                f"{self.acked_position}"
             )
         self.acked_position = batch.resume
         self._let_go(batch)
@@ -239,14 +244,14 @@ class TargetPartition:
         self.in_flight.clear()
         self.life.note("requeued", failure.name, head.start)
         if failure in (Failure.SPLIT, Failure.BLOCK, Failure.QUARANTINE) and head.maybe_written:
-            # An earlier attempt of it may be there. It may only change its form in another
-            # transaction or with another producer.
+            # An earlier attempt of it may be on the target. It may be converted again only in
+            # another transaction or with another producer.
             failure = Failure.ABORT
         elif failure in (Failure.BLOCK, Failure.QUARANTINE) and any(
             batch.maybe_written for batch in self.queue
         ):
-            # Later batches are not there because this one is not: their sequence numbers follow its
-            # own. With another producer, they count as never sent.
+            # Later batches are not on the target because this one is not: their sequence numbers
+            # follow its own. With another producer, they count as never sent.
             failure = Failure.NEW_PRODUCER
         return failure, reason
 
@@ -255,30 +260,30 @@ class TargetPartition:
         self.life.on(CopyEvent.RECOVERED, self.name)
 
     def delay(self) -> None:
-        """Send the queued batches again after a pause."""
+        """Send the queued batches again after a backoff."""
         self.life.on(CopyEvent.DELAYED, self.name)
 
     def waited(self) -> bool:
-        """End the pause; returns False if there is none."""
+        """End the backoff. Returns False if there is none."""
         if self.state not in (CopyState.BACKOFF, CopyState.BLOCKED):
             return False
         self.life.on(CopyEvent.WAITED, self.name)
         return True
 
     def refuse_head(self) -> None:
-        """Keep the oldest batch, which the target refuses for good, for now."""
+        """Keep the oldest batch for now, although the target rejects it permanently."""
         self.life.on(CopyEvent.REFUSED, self.name)
 
     def block(self) -> float:
-        """Drop everything because the target refuses the oldest batch for good; it is fetched again
-        after the returned seconds."""
+        """Drop everything because the target rejects the oldest batch permanently. It is fetched
+        again after the returned seconds."""
         self.life.on(CopyEvent.REFUSED, self.name)
         self._drop_from(0)
         self.max_batch_bytes = 0
         return backoff_s(_FIRST_BLOCK_S, _LONGEST_BLOCK_S, self.failures - 1)
 
     def skip_head(self) -> None:
-        """Continue after the oldest batch, which was quarantined; the rest is fetched again."""
+        """Continue after the oldest batch, which was quarantined. The rest is fetched again."""
         after = self.queue[0].resume
         self._drop_from(0)
         self.acked_position = after
@@ -288,7 +293,7 @@ class TargetPartition:
         """Replace the oldest batch with its halves. Later sequence numbers stay correct.
 
         Raises:
-        CorruptData: its records do not parse; nothing has changed.
+        CorruptData: its records cannot be parsed; nothing has changed.
         """
         head = self.queue[0]
         parts = split(head.data, runs=list(head.runs))
@@ -308,8 +313,8 @@ class TargetPartition:
         self._let_go(head)
 
     def restart_sequence(self) -> None:
-        """Start with a new producer, as the broker forgot or refused this one. Batches that the
-        target may have are sent again as new ones."""
+        """Continue with a new producer, because the broker forgot or rejected this one. Batches
+        that the target may have are sent again as new ones."""
         self.producer_id = UNKNOWN
         self.producer_epoch = UNKNOWN
         self.next_sequence = 0
@@ -333,8 +338,8 @@ class TargetPartition:
         self._drop_from(self._maybe_written_count())
 
     def shed(self, budget: MemoryBudget) -> None:
-        """Keep only the batches that the target may have, and the oldest one to retry, in memory of
-        their own: a blocked partition must not hold whole fetch responses. The rest is fetched
+        """Keep only the batches that the target may have, and the oldest one to retry, in their own
+        memory, because a blocked partition must not hold whole fetch responses. The rest is fetched
         again. If memory is short, the oldest is dropped too."""
         kept = self._maybe_written_count()
         sent = bool(self.queue) and self.queue[0].sequence != UNKNOWN
@@ -344,14 +349,14 @@ class TargetPartition:
         self._own_memory(self.queue, budget)
 
     def evacuate(self, budget: MemoryBudget) -> None:
-        """Like `shed`, for a partition whose broker is silent: batches in flight also get memory of
-        their own. The socket may have sent half of the old memory, so it is not used again."""
+        """Like `shed`, for a partition whose broker is silent: batches in flight also get their own
+        memory. The socket may have sent half of the old memory, so it is not used again."""
         self.shed(budget)
         self._own_memory(self.in_flight, budget)
 
     def go_back(self, offset: int) -> None:
-        """Drop everything and continue at this source offset. No response may be awaited: a batch's
-        memory would be reused while it is being sent."""
+        """Drop everything and continue at this source offset. No response may be outstanding,
+        because a batch's memory would be reused while it is being sent."""
         self.drop_all()
         self.acked_position = offset
         self.awaits_answers = False
@@ -377,7 +382,9 @@ class TargetPartition:
             batch = self.queue.pop()
             if batch.maybe_written:
                 self.queue.append(batch)
-                raise self._broken(f"the batch at {batch.start} was dropped, and may be written")
+                raise self._broken(
+                    f"the batch at {batch.start} was dropped, but the target may have written it"
+                )
             if batch.sequence != UNKNOWN:
                 self.next_sequence = batch.sequence
             self._let_go(batch)
@@ -423,9 +430,11 @@ class TargetPartition:
         at = self.acked_position
         for batch in batches:
             if batch.start != at:
-                yield f"a batch begins at {batch.start}, and the one before it ends at {at}"
+                yield f"a batch starts at {batch.start}, but the previous one ends at {at}"
             if batch.runs and not batch.start <= batch.runs[0][0] <= batch.resume:
-                yield f"records from {batch.runs[0][0]} on are in a batch that begins at {at}"
+                yield (
+                    f"records from offset {batch.runs[0][0]} on are in a batch that starts at {at}"
+                )
             at = batch.resume
 
     def _sequence_problems(self, batches: list[Outgoing]) -> Iterator[str]:
@@ -433,11 +442,13 @@ class TargetPartition:
         for batch in reversed(batches):
             if batch.sequence == UNKNOWN:
                 if expected is not None:
-                    yield f"the batch at {batch.start} has no sequence number, a later one has"
+                    yield (
+                        f"the batch at {batch.start} has no sequence number, but a later one has"
+                    )
                 continue
             after = (batch.sequence + batch.records) & _SEQUENCES
             if after != (self.next_sequence if expected is None else expected):
-                yield f"sequence number {batch.sequence} is not followed by the next"
+                yield f"the sequence number after {batch.sequence} is not the next one"
             expected = batch.sequence
 
     def _count_problems(self, batches: list[Outgoing]) -> Iterator[str]:
@@ -446,7 +457,7 @@ class TargetPartition:
         if self.unanswered != sum(batch.awaits_answer for batch in batches):
             yield f"{self.unanswered} batches are counted as unanswered"
         if any(batch.awaits_answer for batch in self.queue):
-            yield "a queued batch awaits an answer"
+            yield "a queued batch awaits a response"
         if len(self.in_flight) > MOST_IN_FLIGHT:
             yield f"{len(self.in_flight)} batches are in flight"
         paused = self.state in (CopyState.BACKOFF, CopyState.BLOCKED, CopyState.STARTING)

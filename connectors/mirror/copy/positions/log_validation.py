@@ -1,9 +1,9 @@
 """Validates that both logs of a partition are still the copied ones.
 
 A log is validated when it may have changed: at the start, after a leader change, when a topic has
-another id, and when the target appends a batch before the end that it had acknowledged. Meanwhile
-the partition is not fetched (`checking`). `OffsetReset` decides about the losses found. Runs on
-the copy engine's thread; one request covers all partitions that wait.
+another ID, and when the target appends a batch before the end that it had acknowledged. Meanwhile
+the partition is not fetched (`checking`). `OffsetReset` handles the losses found. Runs on the copy
+engine's thread. One request covers all partitions that wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _RETRY_S = 1.0
 _ASK_TIMEOUT_S = 5.0
 
 _FRESH = 2
-"""The next metadata may have been requested before the event; the one after it was not."""
+"""The next metadata response may have been requested before the event. The one after it was
+requested later."""
 
 Answers = Mapping[TopicPartition, OffsetResult]
 
@@ -50,8 +51,8 @@ class _Check:
 
 @dataclass(frozen=True, slots=True)
 class _Shorter:
-    """The source's log does not reach the position. `version`: of the metadata at that time;
-    `then`: called if the topic id is the same."""
+    """The source's log does not reach the position. `version`: of the metadata at that time.
+    `then`: called if the topic ID is the same."""
 
     version: int
     then: Callable[[], None]
@@ -67,9 +68,9 @@ class _Side:
 
 
 class LogValidation:
-    """Validates the logs of partitions. `on_checked(partition)`: it may be fetched again;
-    `on_explained(partition)`: the cause of a batch that landed early is reported, and the batch can
-    be acknowledged."""
+    """Validates the logs of partitions. `on_checked(partition)`: it may be fetched again.
+    `on_explained(partition)`: the cause of a batch that was appended early is reported, and the
+    batch can be acknowledged."""
 
     def __init__(
         self,
@@ -108,7 +109,8 @@ class LogValidation:
             return
         source = self._source.link.snapshot
         source_id = source.topic_ids.get(partition.source[0])
-        # A broker with old metadata may return a deleted topic's id. That is not about this log.
+        # A broker with old metadata may return a deleted topic's ID. That does not concern this
+        # log.
         if self._watched(partition) and source_id not in partition.former_source_ids:
             if self._another_source(partition, source_id):
                 return
@@ -133,7 +135,7 @@ class LogValidation:
                 )
 
     def _another_source(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
-        """Handle a source topic that was deleted and created again: it has another id, and all its
+        """Handle a source topic that was deleted and re-created. It has another ID, and all its
         records are new, even if its offsets reach beyond the copied ones."""
         if topic_id is None or topic_id == partition.source_topic_id:
             return False
@@ -159,7 +161,7 @@ class LogValidation:
 
     @staticmethod
     def _watched(partition: PartitionCopy) -> bool:
-        """Whether a change of the source's log, found now, would be new information."""
+        """Whether a change of the source's log that is found now would be new."""
         return not (
             partition.leaving
             or partition.standing
@@ -169,9 +171,11 @@ class LogValidation:
 
     @staticmethod
     def _target_watched(partition: PartitionCopy) -> bool:
-        """Whether a change of the target's log, found now, would be new information. The source's
-        log may have lost records at the same time (`searching`): batches in flight still land, and
-        the next acknowledgement of the target would hide its loss."""
+        """Whether a change of the target's log that is found now would be new.
+
+        The source's log may have lost records at the same time (`searching`). Batches in flight are
+        still appended, and the target's next acknowledgement would hide its loss.
+        """
         return not (
             partition.leaving
             or partition.standing
@@ -180,8 +184,9 @@ class LogValidation:
         )
 
     def landed_early(self, partition: PartitionCopy, base: int) -> None:
-        """The target appended the oldest batch in flight at `base`, before the known log end.
-        Either it was truncated, or its topic was created again: fresh metadata shows which."""
+        """Handle the oldest batch in flight, which the target appended at `base`, before the known
+        log end. Either the log was truncated, or its topic was re-created. Fresh metadata shows
+        which."""
         if not self._target_watched(partition) or partition.landed_early is not None:
             return
         link = self._target.link
@@ -214,13 +219,13 @@ class LogValidation:
         self._on_explained(partition)
 
     def out_of_range(self, partition: PartitionCopy) -> None:
-        """The source returned OFFSET_OUT_OF_RANGE for the position."""
+        """Handle OFFSET_OUT_OF_RANGE, which the source returned for the position."""
         if not self._look_at_source(partition, out_of_range=True):
             self._with_fresh_id(partition, lambda: self._starts.locate(partition))
 
     def _with_fresh_id(self, partition: PartitionCopy, then: Callable[[], None]) -> None:
-        """The source's log is not the copied one. If its topic id changed, report that; else call
-        `then`. Metadata older than the response cannot decide."""
+        """Handle a source log that differs from the copied one. If its topic ID changed, report
+        that; otherwise call `then`. Metadata older than the response cannot decide."""
         link = self._source.link
         partition.checking = True
         self._shorter[partition] = _Shorter(link.snapshot.version, then)
@@ -296,7 +301,7 @@ class LogValidation:
         failed = False
         for key, check in asked.items():
             if side.waiting.get(key) is not check:
-                continue  # it is requested again
+                continue  # The next round requests it again.
             answer = answers.get(key)
             if isinstance(answer, ConnectError) and answer.retriable:
                 failed = True
@@ -306,17 +311,17 @@ class LogValidation:
                 check.partition.target_checking = False
             check.partition.checking = self._asked_about(check.partition)
             if answer is None or isinstance(answer, ConnectError):
-                # The cluster is too old to answer: then only fetching can show a change.
-                _LOG.info("%s-%d: its log was not validated: %s", *key, answer)
+                # The cluster is too old to support the request, so only fetching can show a change.
+                _LOG.info("%s-%d: cannot validate its log: %s", *key, answer)
                 answer = UNKNOWN
             self._judge(side, check, answer)
         if failed:
             self._loop.after(_RETRY_S, lambda: self._ask(side))
         else:
-            self._ask(side)  # requests made meanwhile
+            self._ask(side)  # These requests were made meanwhile.
 
     def _asked_about(self, partition: PartitionCopy) -> bool:
-        """Whether a request about the partition is open."""
+        """Whether a request about the partition is in flight."""
         checks = (
             self._source.waiting.get(partition.source),
             self._target.waiting.get(partition.target),
@@ -326,7 +331,8 @@ class LogValidation:
         )
 
     def _judge(self, side: _Side, check: _Check, end: int) -> None:
-        """`end`: where the epoch, or the target's log, ends; UNKNOWN: not known."""
+        """Judge a response. `end`: where the epoch, or the target's log, ends; UNKNOWN: not
+        known."""
         partition = check.partition
         if side is self._target:
             if not self._target_watched(partition):
@@ -350,7 +356,7 @@ class LogValidation:
             self._on_checked(partition)
 
     def _target_ends(self, partition: PartitionCopy, end: int, before: int) -> None:
-        """The target's log ends at `end`, but it reached `before` earlier."""
+        """Handle a target log that ends at `end` but reached `before` earlier."""
         anchor = partition.anchored(end)
         again = None if anchor is None else anchor[0]
         self._starts.target_lost(partition, LossKind.TARGET_LOSS, end, before, again)

@@ -1,8 +1,8 @@
 """Finds start positions: without a stored offset, and after one of the logs lost records.
 
 Requests earliest or latest offsets from the source, in one request for all partitions that wait,
-and retries until it succeeds. `on_loss` gets each loss, and the user's policy decides how copying
-continues. Runs on the copy engine's thread.
+and retries until it succeeds. `on_loss` receives each loss, and the user's policy decides how
+copying continues. Runs on the copy engine's thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RETRY_S = 1.0
 _PENDING_S = 0.1
 
 _ASK_TIMEOUT_S = 5.0
-"""Partitions with an answer wait no longer than this for the others."""
+"""Partitions with a response wait no longer than this for the others."""
 
 _KEEPS_SOURCE = (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED, LossKind.TRUNCATION)
 """Losses after which the source's log is still the one with the position."""
@@ -42,8 +42,8 @@ Located = Mapping[TopicPartition, "int | ConnectError"]
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """`kind`: which offset to request; None: `resume` is known. `loss`: the loss found before the
-    search, with its offsets; None: the response decides."""
+    """A search for a position. `kind`: which offset to request; None: `resume` is known. `loss`:
+    the loss found before the search, with its offsets; None: the response decides."""
 
     partition: PartitionCopy
     kind: int | None
@@ -77,11 +77,11 @@ class OffsetReset:
         self._closed = False
 
     def locate(self, partition: PartitionCopy) -> None:
-        """Find the start offset of this partition by auto.offset.reset."""
+        """Find the start offset of this partition as auto.offset.reset says."""
         if self._fetch.auto_offset_reset == "none":
             partition.searching = True
             partition.source_error = (
-                f"there is no usable offset for {partition.source[0]}-{partition.source[1]} and "
+                f"there is no usable offset for {partition.source[0]}-{partition.source[1]}, and "
                 "auto.offset.reset=none forbids choosing one: set it to earliest or latest, or "
                 "store an offset"
             )
@@ -92,10 +92,10 @@ class OffsetReset:
             self._search(_Search(partition, kind))
 
     def truncated(self, partition: PartitionCopy, end: int) -> None:
-        """The source's log differs from the copied records from `end` on."""
+        """Handle a source log that differs from the copied records from `end` on."""
         position = partition.position
         if position <= end:
-            # Batches beyond the end were dropped meanwhile: no copied record is lost.
+            # Batches beyond the end were dropped meanwhile, so no copied record is lost.
             self._keeps(partition, end)
             return
         if self._stands(partition, LossKind.TRUNCATION, end, position):
@@ -105,15 +105,15 @@ class OffsetReset:
         self._search(_Search(partition, kind, LossKind.TRUNCATION, end, position, end))
 
     def created_again(self, partition: PartitionCopy) -> None:
-        """The source topic was created again: start at its first record."""
+        """Start a re-created source topic at its first record."""
         kind = LossKind.SOURCE_RECREATED
         if not self._stands(partition, kind, 0, partition.position):
             self._search(_Search(partition, EARLIEST, kind, 0, partition.position))
 
     def was_begun_before(self, partition: PartitionCopy, first: int, begun: int) -> None:
-        """The partition once started at source offset `first`, and now at `begun`, the log's start:
-        the offsets between them are lost. With auto.offset.reset=latest this cannot be known, so
-        nothing is reported."""
+        """Report offsets that were lost before the first stored offset: the partition once started
+        at source offset `first`, and now at the log start, `begun`. With auto.offset.reset=latest
+        this cannot be known, so nothing is reported."""
         kind = LossKind.RETENTION
         if self._fetch.auto_offset_reset != "earliest" or partition.position == UNKNOWN:
             return
@@ -199,7 +199,7 @@ class OffsetReset:
             self.forget(search.partition)
         if not self._waiting:
             return
-        # Batches fetched before are copied first: until then their positions are not replaced.
+        # Batches fetched before are copied first. Until then their positions are not replaced.
         idle = [s for s in self._waiting.values() if self._idle(s.partition)]
         for search in [s for s in idle if s.kind is None]:
             del self._waiting[search.partition.source]
@@ -241,7 +241,7 @@ class OffsetReset:
         for key, offset in located.items():
             search = asked[key]
             if self._waiting.get(key) is not search:
-                continue  # it is requested again
+                continue  # The next round requests it again.
             if search.partition.leaving:
                 self.forget(search.partition)
                 continue

@@ -1,10 +1,11 @@
-"""After a crash: avoids copying records again that are on the target beyond the stored offset.
+"""Finds records that a crash left on the target beyond the stored offset, so that they are not
+copied again.
 
-A start compares the target's log end with the one that was stored with the source offset. If the
-target has more, these records are compared with the source's next records (`TailLookup`). Equal
-records count as acknowledged and are skipped; from the first difference on, everything is copied as
+At a start, the target's log end is compared with the one that was stored with the source offset. If
+the target has more records, they are compared with the source's next records (`TailLookup`). Equal
+records count as acknowledged and are skipped. From the first difference on, everything is copied as
 usual. Meanwhile the partition is neither fetched nor sent. A lookup that takes too long or fails is
-cancelled: the records are copied again then, as at-least-once allows.
+cancelled; the records are then copied again, which at-least-once allows.
 
 Runs on the copy engine's thread.
 """
@@ -27,7 +28,7 @@ __all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", 
 _LOG = logging.getLogger(__name__)
 
 _WITHIN_S = 30.0
-"""Copying again costs less than a partition that waits longer."""
+"""Time limit of a comparison. Copying again costs less than a partition that waits longer."""
 
 _MOST_OFFSETS = 20_000_000
 """A crash leaves the records of at most one offset.flush.interval.ms. A log end further away has
@@ -36,8 +37,8 @@ another cause."""
 
 @dataclass(frozen=True, slots=True)
 class TailQuestion:
-    """Which of the source's records from `source_start` on are on the target from `target_start` to
-    before `target_end` (None: to its end)?"""
+    """Asks which of the source's records from `source_start` on are on the target from
+    `target_start` to before `target_end` (None: to its end)."""
 
     source: TopicPartition
     target: TopicPartition
@@ -47,15 +48,15 @@ class TailQuestion:
 
 
 class FoundTail(Protocol):
-    """The answer: equal records, in order."""
+    """The result: equal records, in order."""
 
     @property
     def position(self) -> int:
-        """The source offset after the last equal record."""
+        """Return the source offset after the last equal record."""
 
     @property
     def epochs(self) -> tuple[tuple[int, int], ...]:
-        """(leader epoch, first offset) of the source's batches among them."""
+        """Return the (leader epoch, first offset) pairs of the source's batches among them."""
 
     @property
     def spans(self) -> Sequence[tuple[int, int, int]]:
@@ -63,8 +64,8 @@ class FoundTail(Protocol):
 
 
 def spans_from(found: FoundTail, position: int) -> Iterator[tuple[int, int, int]]:
-    """The spans from this source offset on. Earlier records were only compared: their offsets are
-    stored already."""
+    """Return the spans from this source offset on. Earlier records were only compared, because
+    their offsets are stored already."""
     for first, landed, count in found.spans:
         passed = max(0, position - first)
         if passed < count:
@@ -75,12 +76,13 @@ class TailLookup(Protocol):
     """Reads both logs. Its owner closes it after the engine."""
 
     def look(self, question: TailQuestion) -> Future[FoundTail]:
-        """Done on any thread; never blocks. Fails with a `ConnectError`."""
+        """Start a lookup without blocking. The future completes on any thread. It fails with a
+        `ConnectError`."""
 
 
 class TailPlan(NamedTuple):
-    """How a flow finds records that a crash left. `on_passed(partition, first, records)`: this
-    number of records from source offset `first` on was found, and is not copied again."""
+    """How a flow finds records that a crash left. `on_passed(partition, first, records)`: `records`
+    records from source offset `first` on were found and are not copied again."""
 
     lookup: TailLookup
     on_passed: Callable[[PartitionCopy, int, int], None]
@@ -88,7 +90,8 @@ class TailPlan(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """An open question. `end`: of the target's log; `moves`: the partition's, when it was asked."""
+    """A lookup that is running. `end`: of the target's log. `moves`: the partition's number of
+    moves when the lookup started."""
 
     question: TailQuestion
     end: int
@@ -98,7 +101,7 @@ class _Waiting:
 
 class TailChecks:
     """Finds records that a crash left. `on_found(partition, runs, base)`: these records are on the
-    target from `base` on; `on_done(partition)`: the partition continues."""
+    target from `base` on. `on_done(partition)`: the partition continues."""
 
     def __init__(
         self,
@@ -115,15 +118,17 @@ class TailChecks:
         self._closed = False
 
     def look(self, partition: PartitionCopy, end: int) -> bool:
-        """Start the comparison up to the target's log end `end`; False if there is nothing to
-        compare."""
+        """Start the comparison up to the target's log end `end`. Returns False if there is nothing
+        to compare."""
         start, partition.tail_start = partition.tail_start, None
         if start is None or not start[1] < end <= start[1] + _MOST_OFFSETS:
             return False
         question = TailQuestion(partition.source, partition.target, *start, end)
         waiting = self._waiting[partition] = _Waiting(question, end, partition.moves)
         partition.comparing = True
-        self._loop.after(_WITHIN_S, lambda: self._give_up(partition, question, "it took too long"))
+        self._loop.after(
+            _WITHIN_S, lambda: self._give_up(partition, question, "the comparison took too long")
+        )
         waiting.answer = self._plan.lookup.look(question)
         waiting.answer.add_done_callback(
             lambda done: self._loop.post(lambda: self._answered(partition, question, done))
@@ -139,7 +144,7 @@ class TailChecks:
             return
         error = done.exception(timeout=0)
         if error is not None:
-            # For every error: copying again is always correct.
+            # After any error copying again is always correct.
             self._give_up(partition, question, str(error) or type(error).__name__)
             return
         self._take(partition, self._waiting.pop(partition), done.result(timeout=0))
@@ -165,8 +170,8 @@ class TailChecks:
             partition.target_end = max(partition.target_end, asked.end)
         if records:
             _LOG.info(
-                "%s: %d records up to offset %d were on the target already, beyond the stored "
-                "offset; they are not copied again",
+                "%s: %d records up to offset %d, after the stored offset, were on the target "
+                "already; they are not copied again",
                 partition.name,
                 records,
                 partition.position - 1,

@@ -1,5 +1,4 @@
-"""Requests to commit now, before the transaction boundary, and their futures. Belongs to one
-thread."""
+"""Requests to commit before the transaction boundary, and their futures. Belongs to one thread."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ __all__ = ["CommitRequests"]
 
 
 class CommitRequests:
-    """Open requests. `everything`: the next transaction must store the source offsets of all
+    """The pending requests. `everything`: the next transaction must store the source offsets of all
     partitions."""
 
     def __init__(self) -> None:
@@ -30,25 +29,25 @@ class CommitRequests:
         return done
 
     def covered(self) -> None:
-        """The transaction that is ending covers all requests."""
+        """Record that the transaction that is ending covers all requests."""
         self.everything = False
         self._in_transaction += self._waiting
         self._waiting = []
 
     def committed(self) -> None:
-        """That transaction was committed."""
+        """Complete the requests, because that transaction was committed."""
         done, self._in_transaction = self._in_transaction, []
         for waiting in done:
             waiting.set_result(None)
 
     def aborted(self) -> None:
-        """That transaction was aborted: its requests wait for the next one."""
+        """Let the requests wait for the next transaction, because that one was aborted."""
         self._waiting = [*self._in_transaction, *self._waiting]
         self._in_transaction = []
         self.everything = bool(self._waiting)
 
     def fail(self, error: ConnectError) -> None:
-        """Fail all requests: no more transactions follow."""
+        """Fail all requests, because no more transactions follow."""
         left = [*self._in_transaction, *self._waiting]
         self._in_transaction, self._waiting = [], []
         for waiting in left:

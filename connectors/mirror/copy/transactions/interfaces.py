@@ -26,8 +26,8 @@ class Settled(NamedTuple):
 
 
 class TransactionPlan(NamedTuple):
-    """How the owner of the engine writes. `on_committed()`: a transaction is committed, and all its
-    batches were passed on."""
+    """How the engine writes in transactions. `on_committed()`: called after a transaction was
+    committed and all its batches were passed on."""
 
     control: TransferTransactions
     source_partition: Callable[[TopicPartition], SourcePartition]
@@ -35,7 +35,7 @@ class TransactionPlan(NamedTuple):
 
 
 class TransactionHooks(Protocol):
-    """Methods of the copy engine that its transaction code calls, on the engine's thread. None of
+    """Methods of the copy engine that its transaction code calls on the engine's thread. None of
     them sends a request."""
 
     @property
@@ -49,10 +49,10 @@ class TransactionHooks(Protocol):
         """Whether the batches in flight went to a broker that has fallen silent."""
 
     def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection on which the partition's responses are missing."""
+        """Close the connection on which the partition's responses are overdue."""
 
     def refuse(self, partition: PartitionCopy, code: int) -> None:
-        """The transaction does not accept this partition: it waits and retries."""
+        """Handle a partition that the transaction rejects: it waits and retries."""
 
     def settle(self, settled: Settled) -> None:
         """Handle a committed batch."""

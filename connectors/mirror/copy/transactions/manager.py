@@ -1,9 +1,9 @@
 """Writes batches and source offsets in the same transactions: exactly-once for the copy engine.
 
-Transactions follow one another (`states.py`); their members are the partitions that have something
-to send. During a commit nothing is sent, and fetching continues. `settle` gets acknowledged batches
-only after their commit. Uncommitted batches are copied again, from the position that each partition
-had when it was added.
+Transactions follow one another (`states.py`). Their members are the partitions that have something
+to send. During a commit nothing is sent, and fetching continues. `settle` receives acknowledged
+batches only after their commit. Uncommitted batches are copied again from the position that each
+partition had when it was added.
 
 Runs on the copy engine's thread.
 """
@@ -46,14 +46,14 @@ __all__ = ["TransactionManager"]
 _LOG = logging.getLogger(__name__)
 
 _STORE_POSITIONS_S = 60.0
-"""How often positions that moved without records (markers, aborted records) are stored."""
+"""How often positions that advanced without records (markers, aborted records) are stored."""
 
 _ANSWERS_S = 5.0
 """An abort waits this long for responses; then the connection is closed."""
 
 
 class _Telling(NamedTuple):
-    """A call to make in order among the acknowledged batches."""
+    """A callback to run in order among the acknowledged batches."""
 
     call: Callable[[], None]
 
@@ -90,7 +90,7 @@ class TransactionManager:
         self._looking = loop.after(LOOK_S, self._look)
         loop.after(_STORE_POSITIONS_S, self._store_positions)
 
-    # Calls from target nodes and deliveries.
+    # Calls from target nodes and the produce handler.
 
     @property
     def transactional_id(self) -> str:
@@ -106,10 +106,10 @@ class TransactionManager:
         return self._control.trouble
 
     def equip(self, partition: PartitionCopy) -> None:
-        """Give a partition the producer. Its sequence starts at 0: if the target had batches of
-        this epoch before, it could take new ones for those, so a new epoch is needed."""
+        """Give a partition the producer. Its sequence starts at 0. If the target had batches of
+        this epoch before, it could mistake new ones for those, so a new epoch is needed."""
         if partition.target in self._equipped:
-            why = f"{partition.target[0]}-{partition.target[1]} begins its sequence numbers anew"
+            why = f"the sequence numbers of {partition.target[0]}-{partition.target[1]} start again"
             self._spoil(why)
         self._equipped.add(partition.target)
         partition.producer_id, partition.producer_epoch = self._control.producer
@@ -123,7 +123,7 @@ class TransactionManager:
         if phase is Phase.OPEN and member:
             return True
         if phase is Phase.CLOSING and member and partition.queue[0].maybe_written:
-            return True  # nothing ends before the outcome is known
+            return True  # No transaction ends before the outcome is known.
         if phase in (Phase.IDLE, Phase.OPEN):
             self._members.want(partition)
         else:
@@ -148,15 +148,16 @@ class TransactionManager:
         self._settled.append(settled)
 
     def tell(self, partition: PartitionCopy, telling: Callable[[], None]) -> None:
-        """Call it after the partition's earlier acknowledged batches are committed or aborted."""
+        """Call `telling` after the partition's earlier acknowledged batches are committed or
+        aborted."""
         if self._members.begun(partition) is None:
             telling()
         else:
             self._settled.append(_Telling(telling))
 
     def answered(self, *, some_idle: bool) -> None:
-        """Batches that were sent are answered, or their connection is lost. Call once all results
-        of a response are handled. `some_idle`: a partition among them has no batch left."""
+        """Handle batches that were answered or whose connection is lost. Call once all results of a
+        response are handled. `some_idle`: a partition among them has no batch left."""
         phase = self._life.phase
         if phase is Phase.OPEN:
             if some_idle:
@@ -169,7 +170,7 @@ class TransactionManager:
             self._abort_if_answered()
 
     def relocated(self, partition: PartitionCopy) -> None:
-        """The partition moved to another position because one of its logs changed."""
+        """Handle a partition that moved to another position because one of its logs changed."""
         self._members.relocated(partition)
         if partition.behind_stored:
             self.request()
@@ -183,8 +184,8 @@ class TransactionManager:
         return done
 
     def renew(self) -> None:
-        """Use the control's new producer, whose epoch no partition has used. Nothing is
-        in flight."""
+        """Use the control's new producer, whose epoch no partition has used. Nothing may be in
+        flight."""
         self._equipped.clear()
         self._renew_after = None
         self._offsets.start_over()
@@ -260,16 +261,16 @@ class TransactionManager:
         self._store_offsets()
 
     def _give_up(self, closing_at: float) -> None:
-        """Abort because some responses are overdue: the other partitions cannot wait longer."""
+        """Abort because some responses are overdue, and the other partitions cannot wait longer."""
         ending = self._life.phase in (Phase.CLOSING, Phase.STORING)
         if ending and self._pace.closing_at == closing_at:
             written = (*self._members.all, *self._offsets.all)
             late = [p for p in written if p.outcome_unknown]
             names = ", ".join(sorted(f"{p.target[0]}-{p.target[1]}" for p in late))
-            self._spoil(f"the target did not answer whether it wrote the batches sent to {names}")
+            self._spoil(f"the target did not say whether it wrote the batches sent to {names}")
 
     def _store_offsets(self) -> None:
-        """Store the source offsets once everything is answered."""
+        """Store the source offsets once all sent batches are answered."""
         if any(p.outcome_unknown for p in self._members.all):
             return
         self._life.on(Event.ANSWERED)
@@ -291,8 +292,8 @@ class TransactionManager:
         self._commit_if_stored()
 
     def _moved(self) -> list[PartitionCopy]:
-        """Partitions whose offsets belong to this transaction: its members', and all if
-        requested."""
+        """Return the partitions whose offsets belong to this transaction: its members, or all
+        partitions if requested."""
         if not self._requests.everything:
             return [p for p in self._members.all if p.unstored]
         moved = [p for p in self._hooks.partitions if p.unstored]
@@ -306,7 +307,7 @@ class TransactionManager:
             return
         refused = self._offsets.blocked()
         if refused is not None:
-            self._fail(TaskFailed(f"Source offsets cannot be stored: {refused.target_error}"))
+            self._fail(TaskFailed(f"Cannot store source offsets: {refused.target_error}"))
         elif self._offsets.stored:
             self._life.on(Event.STORED)
             records = sum(each.records for each in self._settled if isinstance(each, Settled))
@@ -340,7 +341,7 @@ class TransactionManager:
         self._storing = []
 
     def _go_on(self) -> None:
-        """The next transaction may start: offer held-back partitions again."""
+        """Offer held-back partitions again, because the next transaction may start."""
         held, self._held_back = self._held_back, {}
         for partition in held:
             if partition.queue:
@@ -352,7 +353,7 @@ class TransactionManager:
     # Requests to commit.
 
     def _serve_requests(self) -> None:
-        """Complete requests with nothing left to commit; else start or end a transaction."""
+        """Complete requests with nothing left to commit; otherwise start or end a transaction."""
         if not self._requests:
             return
         if self._life.phase is Phase.OPEN:
@@ -362,8 +363,8 @@ class TransactionManager:
             self._requests.committed()
 
     def _store_what_moved(self) -> bool:
-        """Check whether positions moved without being stored; start a transaction for
-        them if so."""
+        """Start a transaction for positions that advanced without being stored, if there are
+        any."""
         moved = [p for p in self._hooks.partitions if p.unstored]
         if moved:
             self._requests.everything = True
@@ -379,7 +380,7 @@ class TransactionManager:
     # Aborts.
 
     def fail(self, error: Exception) -> None:
-        """Fail the task with this error: nothing more is committed."""
+        """Fail the task with this error. Nothing more is committed."""
         self._fail(error)
 
     def _judge(self, error: ConnectError) -> None:
@@ -389,7 +390,7 @@ class TransactionManager:
             self._fail(error)
 
     def _end_refused(self, error: ConnectError) -> None:
-        """The coordinator refused to commit or to abort."""
+        """Handle a coordinator that rejected a commit or an abort."""
         if error.abortable and self._life.phase is Phase.COMMITTING:
             self._abort_because(str(error))
         else:
@@ -403,7 +404,8 @@ class TransactionManager:
     def _spoil(self, reason: str) -> None:
         before = self._life.phase
         if before is Phase.COMMITTING:
-            # The coordinator got the request, and its answer counts. A new epoch is needed next.
+            # The coordinator received the request, and its response counts. A new epoch is needed
+            # next.
             self._renew_after = self._renew_after or reason
             return
         if before is Phase.SPOILT:
@@ -428,8 +430,8 @@ class TransactionManager:
         return [p for p in (*self._members.all, *self._offsets.all) if p.unanswered]
 
     def _cut_off(self, reason: str) -> None:
-        """Close connections with overdue responses: silent brokers may answer only after the
-        transaction's timeout."""
+        """Close connections with overdue responses, because silent brokers may respond only after
+        the transaction's timeout."""
         if self._life.phase is Phase.SPOILT and self._reason == reason:
             for partition in self._unanswered():
                 self._hooks.cut_off(partition)

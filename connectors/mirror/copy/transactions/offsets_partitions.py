@@ -33,8 +33,8 @@ _POSITIVE = 0x7FFFFFFF
 
 @dataclass(slots=True, eq=False)
 class OffsetsPartition(TargetPartition):
-    """One partition of the offsets topic. `acked_position` counts the offset records that the
-    target acknowledged in the open transaction, `written` those that were queued in it."""
+    """One partition of the offsets topic. `acked_position` counts the offset records of the open
+    transaction that the target acknowledged, `written` those that were queued."""
 
     written: int = 0
 
@@ -53,7 +53,7 @@ class OffsetsPartition(TargetPartition):
         return self.acked_position == self.written
 
     def start_over(self, producer: tuple[int, int]) -> None:
-        """Reset after an abort: the records are void, and the producer is another one."""
+        """Reset after an abort: the records are void, and the producer is a new one."""
         self.go_back(0)
         self.written = 0
         self.restart_sequence()
@@ -68,10 +68,10 @@ class OffsetsPartition(TargetPartition):
             )
         self.acked_position = self.written = 0
 
-    # Nothing can be fetched again, so nothing is dropped; the batches have memory of their own.
+    # Nothing can be fetched again, so nothing is dropped. The batches have their own memory.
 
     def block(self) -> float:
-        """Fail the task: the target refuses the source offsets permanently."""
+        """Fail the task, because the target rejects the source offsets permanently."""
         self.refuse_head()
         return float("inf")
 
@@ -109,7 +109,7 @@ class OffsetsPartitions:
 
     @property
     def known(self) -> bool:
-        """Whether the topic's partitions are known; if not, request them."""
+        """Whether the topic's partitions are known. If not, requests them."""
         if self._count:
             return True
         self._link.request_refresh((self.topic,))
@@ -120,7 +120,8 @@ class OffsetsPartitions:
         return self._link.snapshot.partition_counts.get(self.topic, 0)
 
     def number(self, partition: PartitionCopy) -> int:
-        """The partition for a source partition's offset. Only when they are `known`."""
+        """Return the offsets partition for a source partition. Call only when partitions are
+        `known`."""
         number = self._by_source.get(partition.source)
         if number is None:
             key = self._control.offset_key(self._source_partition(partition.source))
@@ -128,7 +129,7 @@ class OffsetsPartitions:
         return number
 
     def _number(self, key: bytes) -> int:
-        """Java's default partitioner; cached, as it is slow in Python."""
+        """Apply Java's default partitioner. Cached, because it is slow in Python."""
         number = self._by_key.get(key)
         if number is None:
             number = self._by_key[key] = (murmur2(key) & _POSITIVE) % self._count
@@ -184,7 +185,7 @@ class OffsetsPartitions:
             yield partition
 
     def blocked(self) -> OffsetsPartition | None:
-        """A partition that the target refuses permanently."""
+        """Return a partition that the target rejects permanently."""
         return next((p for p in self.all if p.state is CopyState.BLOCKED), None)
 
     @property
@@ -193,13 +194,13 @@ class OffsetsPartitions:
         return all(partition.stored for partition in self.all)
 
     def next_transaction(self) -> None:
-        """The open transaction was committed."""
+        """Reset after the open transaction was committed."""
         self.members.clear()
         for partition in self.all:
             partition.next_transaction()
 
     def start_over(self) -> None:
-        """Reset after an abort, or with another producer."""
+        """Reset after an abort, or with a new producer."""
         self.members.clear()
         for partition in self.all:
             partition.start_over(self._control.producer)

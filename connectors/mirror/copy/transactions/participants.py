@@ -1,7 +1,7 @@
 """The members of the open transaction: partitions with something to send, and the partitions of the
-offsets topic that take their source offsets.
+offsets topic that receive their source offsets.
 
-Partitions that wait are added in one request to the coordinator, one request at a time. Runs on the
+Waiting partitions are added in one request to the coordinator, one request at a time. Runs on the
 copy engine's thread.
 """
 
@@ -29,13 +29,14 @@ class MembershipOwner(Protocol):
     """The owner of the transaction."""
 
     def may_add(self) -> float | None:
-        """Seconds until partitions may be added; None: not before `ask_soon` is called again."""
+        """Return the seconds until partitions may be added; None: not before `ask_soon` is called
+        again."""
 
     def added(self, asked_at: float) -> None:
-        """Partitions were added; the coordinator was asked at that time."""
+        """Handle added partitions. `asked_at`: when the request was sent to the coordinator."""
 
     def nothing_to_add(self) -> None:
-        """No partition waits any more."""
+        """Handle that no partition waits any more."""
 
     def add_failed(self, error: ConnectError) -> None: ...
 
@@ -71,12 +72,12 @@ class TransactionPartitions:
         return self._asking or bool(self._wanted or self._wanted_offsets)
 
     def begun(self, partition: PartitionCopy) -> int | None:
-        """A member's source offset before the transaction."""
+        """Return a member's source offset before the transaction."""
         return self._begun.get(partition)
 
     def relocated(self, partition: PartitionCopy) -> None:
-        """The partition moved. After an abort it continues at the earlier of its old and new
-        position."""
+        """Handle a partition that moved. After an abort it continues at the earlier of its old and
+        new position."""
         begun = self._begun.get(partition)
         if begun is not None:
             self._begun[partition] = min(begun, partition.acked_position)
@@ -87,13 +88,13 @@ class TransactionPartitions:
         self.ask_soon()
 
     def want_offsets(self, partitions: Collection[PartitionCopy]) -> None:
-        """Add partitions only to store their source offsets; nothing of them is sent."""
+        """Add partitions only to store their source offsets. None of their batches are sent."""
         if self._offsets.known:
             self._wanted_offsets |= {self._offsets.number(p) for p in partitions}
         self.ask_soon()
 
     def forget(self) -> None:
-        """The transaction has ended."""
+        """Reset, because the transaction has ended."""
         self._begun.clear()
 
     def close(self) -> None:
@@ -171,7 +172,7 @@ class TransactionPartitions:
     def _take_offsets(
         self, offsets: set[int], codes: Mapping[TopicPartition, int]
     ) -> ConnectError | None:
-        """Returns why offsets can never be stored; None: they can."""
+        """Return why offsets can never be stored; None: they can."""
         for number in offsets:
             code = codes.get((self._offsets.topic, number), ErrorCode.OPERATION_NOT_ATTEMPTED)
             if code == 0:

@@ -1,14 +1,14 @@
-"""The life of a copy engine's transactions, as a table. Pure.
+"""The phases of a copy engine's transactions, as a transition table. Pure.
 
 IDLE        none is open; batches wait until their partitions were added to one
 OPEN        batches of the partitions that were added are sent
-CLOSING     its time has come: nothing more is sent; what was sent is being answered
+CLOSING     its time is over: nothing more is sent, and sent batches are being answered
 STORING     its source offsets are being written
-COMMITTING  the coordinator was told to commit
-SPOILT      it is not to be committed: what was sent is being answered, whatever the answer
-ABORTING    the coordinator was told to abort; then everything since the last commit is copied
+COMMITTING  the coordinator was asked to commit
+SPOILT      it must not be committed (ABORTABLE_ERROR): sent batches are being answered
+ABORTING    the coordinator was asked to abort; then everything since the last commit is copied
             again
-OVER        another producer has the id, or nothing can be done: the task fails
+OVER        another producer has the ID, or the error is fatal: the task fails
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Phase(enum.Enum):
 
 class Event(enum.Enum):
     ADDED = "partitions were added"
-    DUE = "its time has come"
-    ANSWERED = "everything that was sent is answered"
+    DUE = "its time is over"
+    ANSWERED = "all sent batches are answered"
     STORED = "the source offsets are acknowledged"
     COMMITTED = "committed"
-    SPOIL = "something makes it impossible to commit"
+    SPOIL = "an error makes it impossible to commit"
     ABORTED = "aborted"
-    FAIL = "fenced, or refused for good"
+    FAIL = "fenced, or rejected permanently"
 
 
 _TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
     (Phase.IDLE, Event.ADDED): Phase.OPEN,
     (Phase.OPEN, Event.ADDED): Phase.OPEN,
-    # Answers to requests that were made while it was open: those partitions stay empty.
+    # Responses to requests that were made while it was open. Those partitions stay empty.
     (Phase.CLOSING, Event.ADDED): Phase.CLOSING,
     (Phase.STORING, Event.ADDED): Phase.STORING,
     (Phase.COMMITTING, Event.ADDED): Phase.COMMITTING,
@@ -60,7 +60,7 @@ _TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
     (Phase.OPEN, Event.SPOIL): Phase.SPOILT,
     (Phase.CLOSING, Event.SPOIL): Phase.SPOILT,
     (Phase.STORING, Event.SPOIL): Phase.SPOILT,
-    # The coordinator refused to commit.
+    # The coordinator rejected the commit.
     (Phase.COMMITTING, Event.SPOIL): Phase.SPOILT,
     (Phase.SPOILT, Event.SPOIL): Phase.SPOILT,
     (Phase.ABORTING, Event.SPOIL): Phase.ABORTING,

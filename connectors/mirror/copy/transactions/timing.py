@@ -1,4 +1,4 @@
-"""How long transactions last. Pure; times are monotonic seconds."""
+"""Decides how long transactions last. Pure; times are monotonic seconds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["LOOK_S", "PAUSE_S", "TransactionPace"]
 _SHORTEST_S = 0.1
 _LONGEST_S = 5.0
 _COST_SHARE = 9
-"""Under load a transaction lasts this many times the cost of its end, so that the end takes at
-most a tenth of the time."""
+"""Under load a transaction lasts this many times the cost of its end, so that ending takes at most
+a tenth of the time."""
 
 LOOK_S = 0.02
 """How often to check whether the transaction is due."""
 
 PAUSE_S = 0.05
-"""An idle flow commits at once, but not more often than this."""
+"""An idle flow commits at once, but at most once per this interval."""
 
 _TIMEOUT_SHARE = 3
-"""A transaction is committed, or aborted, well before the broker's timeout."""
+"""A transaction is committed or aborted well before the broker's timeout."""
 
 _ABORT_PAUSE_FIRST_S, _ABORT_PAUSE_CAP_S = 0.1, 10.0
 
@@ -29,7 +29,7 @@ class TransactionPace:
 
     def __init__(self, timeout_s: float, boundary_s: float | None, now: float) -> None:
         self.patience_s = timeout_s / _TIMEOUT_SHARE
-        """The longest duration of a transaction, and then the longest wait for its end."""
+        """The maximum duration of a transaction, and then the maximum wait for its end."""
         self.by_time = boundary_s is not None
         self.closing_at = now
         self._boundary_s = boundary_s
@@ -41,7 +41,7 @@ class TransactionPace:
 
     @property
     def length_s(self) -> float:
-        """How long a transaction lasts while there is more to send."""
+        """Return how long a transaction lasts while there is more to send."""
         if self._boundary_s is not None:
             return min(self._boundary_s, self.patience_s)
         wanted = max(_SHORTEST_S, _COST_SHARE * self._cost_s)

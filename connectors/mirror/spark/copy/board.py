@@ -1,9 +1,9 @@
-"""Where each partition of a flow stands that Spark copies: the decisions of the engine, pure.
+"""The state of each partition of a flow that Spark copies, and the engine's decisions. Pure.
 
-The board holds what is assigned; source ends, plans and results change it. It belongs to the thread
-of the task. A partition is `busy` while a shard with it is out: it is in no other, and where it
-stands is not known before the shard is back, or surely over (`abandon`). Under exactly-once what is
-stored says so: until it was read (`settle`) a partition is `unsure`.
+The board holds the assigned partitions. Source ends, plans and results change it. It belongs to the
+task's thread. A partition is `busy` while it is in a shard: it is in no other shard, and its
+position is not known until the shard returns or has surely ended (`abandon`). Under exactly-once
+the stored offsets show its position; until they were read (`settle`) the partition is `unsure`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _LOG = logging.getLogger(__name__)
 
 _RETRY_FIRST_S, _RETRY_CAP_S = 0.5, 30.0
 _PROBE_S = 5.0
-"""How often a source is asked again that seems to end before what was copied."""
+"""How often the end offset is requested again if the source seems to end before the copied
+records."""
 
 
 class PartitionBoard:
-    """See the module. `now`: monotonic seconds; `now_ms`: since the epoch."""
+    """The partitions of one task. `now`: monotonic seconds. `now_ms`: since the epoch."""
 
     def __init__(
         self,
@@ -55,11 +56,11 @@ class PartitionBoard:
         self._partitions: dict[TopicPartition, SparkPartition] = {}
         self._plans = 0
         self.news = True
-        """Whether there may be something to plan that was not there at the last plan; besides, what
-        waits for a time may be due."""
+        """Whether a plan may give a new result. Besides, partitions that wait for a time may be
+        due."""
 
     def __iter__(self) -> Iterator[SparkPartition]:
-        """All of them, also those that are leaving."""
+        """Iterate over all partitions, including those that are leaving."""
         return iter(tuple(self._partitions.values()))
 
     def __len__(self) -> int:
@@ -68,7 +69,7 @@ class PartitionBoard:
     def get(self, key: TopicPartition) -> SparkPartition | None:
         return self._partitions.get(key)
 
-    # What is assigned.
+    # Assignment.
 
     def assigned(self) -> set[TopicPartition]:
         return {key for key, partition in self._partitions.items() if not partition.leaving}
@@ -78,7 +79,7 @@ class PartitionBoard:
         self.news = True
 
     def assign(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """These and no others from now on. Returns those that are not here and have to be added."""
+        """Set the assigned partitions. Returns those that have to be added."""
         keys = list(wanted)
         chosen = set(keys)
         for key, partition in self._partitions.items():
@@ -87,7 +88,7 @@ class PartitionBoard:
         return [key for key in keys if key not in self._partitions]
 
     def take_gone(self) -> list[SparkPartition]:
-        """Remove what is leaving and stored: nothing more has to be done for it."""
+        """Remove and return partitions that are leaving and stored."""
         gone = [
             partition
             for partition in self._partitions.values()
@@ -103,13 +104,13 @@ class PartitionBoard:
         return partition.position > 0 and partition.position != partition.stored
 
     def moved(self) -> list[SparkPartition]:
-        """Those whose position is not the stored one."""
+        """Return the partitions whose position differs from the stored one."""
         return [partition for partition in self._partitions.values() if self._moved(partition)]
 
     # The source's offsets.
 
     def unplaced(self) -> list[SparkPartition]:
-        """Those that have no position yet, or have to begin again."""
+        """Return the partitions that have no position yet, or have to start again."""
         return [
             partition
             for partition in self._partitions.values()
@@ -122,7 +123,7 @@ class PartitionBoard:
         ]
 
     def place(self, partition: SparkPartition, offset: int) -> None:
-        """Go on at this source offset."""
+        """Continue at this source offset."""
         if partition.begin_again:
             self._created_again(partition, offset)
         if partition.position == UNKNOWN and self._on_begun is not None:
@@ -134,7 +135,7 @@ class PartitionBoard:
         partition.copy_error = None
         self.news = True
 
-    # Those of which nothing is stored (`beginnings.BeginningHost`).
+    # Partitions without a stored offset (`BeginningHost`).
 
     def begin(self, key: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
         partition = self._partitions.get(key)
@@ -170,9 +171,9 @@ class PartitionBoard:
                 partition.show_lag(now_ms)
 
     def topic_ids(self, ids: Mapping[str, UUID]) -> None:
-        """A topic that was deleted and created again has another id, and all its records are new;
-        its offsets may well reach beyond those that were copied. The id of a topic that is known
-        to be gone comes from a broker with old metadata, and says nothing."""
+        """Set the topic IDs. A re-created topic has another ID, and all its records are new, even
+        if its offsets reach beyond the copied ones. The ID of a topic that is known to be deleted
+        comes from a broker with old metadata and is ignored."""
         for partition in self._partitions.values():
             found = ids.get(partition.source[0])
             former = partition.topic_id
@@ -208,7 +209,7 @@ class PartitionBoard:
         )
 
     def lost(self, loss: Loss) -> None:
-        """Told once, though each shard finds it that begins there."""
+        """Report a loss once, though every shard that starts there finds it."""
         partition = self._partitions.get(loss.source)
         if partition is None or partition.loss == loss:
             return
@@ -219,7 +220,7 @@ class PartitionBoard:
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)
 
-    # What was known of the logs when positions were stored.
+    # Facts about the logs, stored with positions.
 
     def learning(self) -> bool:
         return any(p.learns and not p.unsure for p in self._partitions.values())
@@ -244,8 +245,8 @@ class PartitionBoard:
     def plan(
         self, slots: int, now: float, held_by: Callable[[str], str | None] = lambda topic: None
     ) -> list[list[SourceRange]]:
-        """The next shards; empty: there is nothing to copy. Their partitions are busy from now
-        on. `held_by`: the limit that forbids to copy of a topic."""
+        """Return the next shards; empty if there is nothing to copy. Their partitions are busy from
+        now on. `held_by`: returns the limit that forbids copying a topic now."""
         self.news = False
         shards = plan_shards(self._lagging(now, held_by), slots, self._limits)
         self._plans += 1
@@ -280,8 +281,8 @@ class PartitionBoard:
                 continue
             partition.let_go(now)
             if end < position:
-                # Its broker says whether that is so when it is asked for the record: then the
-                # copier begins where auto.offset.reset says.
+                # The source may have deleted it. The broker reports that when the record is
+                # fetched, and the copier then starts as auto.offset.reset says.
                 partition.retry_at = now + _PROBE_S
                 end = position + 1
             yield Lagging(
@@ -295,12 +296,12 @@ class PartitionBoard:
             )
 
     def size(self, wanted: SourceRange) -> float:
-        """The bytes that it is believed to have."""
+        """Return the estimated bytes of a range."""
         partition = self._partitions[wanted.source]
         return partition.weight(wanted.end - wanted.start)
 
     def reached(self, progress: RangeProgress, now: float, now_ms: int) -> None:
-        """A shard is back: what it says of one partition."""
+        """Apply the progress of one partition from a shard that returned."""
         partition = self._partitions[progress.range.source]
         partition.busy = False
         self.news = True
@@ -332,7 +333,7 @@ class PartitionBoard:
         partition.size.measure(progress.bytes, progress.position - progress.range.start)
 
     def release(self, keys: Iterable[TopicPartition]) -> None:
-        """A plan was not used."""
+        """Release partitions whose plan was not used."""
         for key in keys:
             self._partitions[key].busy = False
         self.news = True
@@ -340,7 +341,8 @@ class PartitionBoard:
     def abandon(
         self, keys: Iterable[TopicPartition], reason: str, now: float, until: float
     ) -> None:
-        """Nothing came back of these. Somebody may still be copying them, but not after `until`."""
+        """Handle partitions whose shard did not return. A task may still copy them, but not after
+        `until`."""
         for key in keys:
             partition = self._partitions.get(key)
             if partition is not None and partition.busy:
@@ -348,10 +350,11 @@ class PartitionBoard:
                 self._failed(partition, reason, now)
                 partition.retry_at = max(partition.retry_at, until)
 
-    # What is known of partitions whose shard did not end well, under exactly-once.
+    # Under exactly-once: partitions whose shard did not end well.
 
     def doubt(self, key: TopicPartition, reason: str | None, now: float) -> None:
-        """`reason` None: others of its shard are to blame."""
+        """Mark a partition as unsure. `reason` None: other partitions of its shard caused the
+        error."""
         partition = self._partitions[key]
         partition.busy = False
         partition.unsure = True
@@ -362,11 +365,11 @@ class PartitionBoard:
         return [key for key, partition in self._partitions.items() if partition.unsure]
 
     def settle(self, positions: Mapping[TopicPartition, int | None]) -> None:
-        """Nobody copies these any more, and this is where to go on after what is stored."""
+        """Set the positions after the stored offsets. No task copies these partitions any more."""
         for key, position in positions.items():
             partition = self._partitions[key]
             partition.unsure = False
-            # Otherwise nothing was stored since: of a topic that began again, nothing yet.
+            # Otherwise nothing was stored since the topic was re-created.
             if position is not None and position != partition.stored:
                 partition.position = partition.stored = position
         self.news = True
@@ -375,13 +378,13 @@ class PartitionBoard:
     def _failed(partition: SparkPartition, reason: str | None, now: float) -> None:
         partition.failures += 1
         if reason is not None and reason != partition.copy_error:
-            _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
+            _LOG.warning("%s-%d: %s; retrying", *partition.source, reason)
         partition.copy_error = reason
         wait = backoff_s(_RETRY_FIRST_S, _RETRY_CAP_S, partition.failures - 1)
         partition.retry_at = now + wait
 
     def health(self, now_ms: int, engine_error: str | None) -> Sequence[PartitionHealth]:
-        """From any thread."""
+        """Return the health of each partition. May be called from any thread."""
         return [
             partition.health(now_ms, engine_error)
             for partition in tuple(self._partitions.values())

@@ -1,7 +1,7 @@
-"""Keeps a board's source ends fresh, and finds positions for partitions that have none.
+"""Keeps a board's source end offsets current, and finds positions for partitions that have none.
 
-Partitions that cannot be answered for are asked for apart from the others, which do not wait then.
-Runs on the task's thread; answers come back through `post`.
+Partitions whose leader does not respond are requested separately, so that others do not wait for
+them. Runs on the task's thread; responses arrive through `post`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["TICK_S", "Listing"]
 _LOG = logging.getLogger(__name__)
 
 TICK_S = 0.25
-"""How often the source is asked for its ends: how soon records that come are noticed."""
+"""How often the source's end offsets are requested, which is how soon new records are noticed."""
 
 _SHARE = 8
-"""Asking takes at most this share (1/8) of the time, however many partitions there are."""
+"""Requests take at most this share (1/8) of the time, for any number of partitions."""
 
 _SUSPECT_S = 5.0
 _PLACE_S = 1.0
 
 
 class Listing:
-    """See the module."""
+    """Requests the source's offsets for one board. Belongs to the task's thread."""
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class Listing:
         self._seen_ids: Mapping[str, UUID] | None = None
 
     def watch(self) -> None:
-        """The board's partitions have changed."""
+        """Update the topics after the board's partitions have changed."""
         self._offsets.watch({partition.source[0] for partition in self._board})
         self._suspects &= {partition.source for partition in self._board}
         self._due = self._places_due = 0.0
         self._seen_ids = None
 
     def compare(self) -> None:
-        """Other topic ids were known before than those that were compared."""
+        """Compare topic IDs again, because other IDs were known before."""
         self._seen_ids = None
 
     def next_s(self) -> float:
-        """Seconds until `turn` has something to do."""
+        """Return the seconds until `turn` has something to do."""
         if self._asking:
             return TICK_S
         return max(0.0, self._due - self._clock.monotonic())
@@ -99,7 +99,7 @@ class Listing:
     ) -> None:
         self._offsets.ask(keys, timestamp, lambda found: self._post(lambda: then(found)))
 
-    # Ends.
+    # End offsets.
 
     def _ends(self, found: Found | ConnectError, asked_at: float) -> None:
         self._asking = False
@@ -115,12 +115,12 @@ class Listing:
     def _take(self, found: Found | ConnectError) -> None:
         if isinstance(found, ConnectError):
             if not self._failing:
-                _LOG.warning("cannot list the source's offsets: %s; trying again", found)
+                _LOG.warning("cannot list the source's offsets: %s; retrying", found)
             self._failing = True
             self._explain(self._board, str(found))
             return
         if self._failing:
-            _LOG.info("the source's offsets can be listed again")
+            _LOG.info("listing the source's offsets succeeds again")
             self._failing = False
         ends: dict[TopicPartition, int] = {}
         for key, answer in found.items():
@@ -154,7 +154,7 @@ class Listing:
         if fresh and self._reset == "none":
             for partition in fresh:
                 partition.copy_error = (
-                    f"there is no usable offset for {partition.source[0]}-{partition.source[1]} "
+                    f"there is no usable offset for {partition.source[0]}-{partition.source[1]}, "
                     "and auto.offset.reset=none forbids choosing one: set it to earliest or "
                     "latest, or store an offset"
                 )

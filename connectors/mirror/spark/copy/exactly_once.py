@@ -1,7 +1,8 @@
-"""What the ledgers of a flow that writes exactly once mean for its board and its books.
+"""Applies shard results to the board and the offset sync writer, for a flow that writes exactly
+once.
 
-Positions are stored already when a ledger comes back: they were in the transactions. A shard that
-did not end well may have committed more than it says.
+The positions are already stored when a result arrives, because the transactions include them. A
+shard that did not end well may have committed more than its result shows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["ExactlyOnceBookkeeping"]
 
 
 class ExactlyOnceBookkeeping:
-    """See the module. Belongs to the task's thread."""
+    """Handles shard results under exactly-once. Belongs to the task's thread."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class ExactlyOnceBookkeeping:
         on_stored: Callable[[Sequence[TopicPartition]], None],
         clock: Clock,
     ) -> None:
-        """`on_stored` hears now and then of whom offsets are stored."""
+        """`on_stored`: called from time to time with the partitions that have stored offsets."""
         self._board = board
         self._books = books
         self._history = history
@@ -40,7 +41,8 @@ class ExactlyOnceBookkeeping:
         self._pages_at = 0.0
 
     def take(self, result: ShardResult) -> None:
-        """A shard is back, and the board has what it reached, unless it ended with an error."""
+        """Handle the result of a shard. The board has applied its progress, unless it ended with an
+        error."""
         self._without_pages.update(line.source for line in result.copied)
         if result.error is not None:
             self._doubt(result, result.error)
@@ -59,7 +61,7 @@ class ExactlyOnceBookkeeping:
             self._board.doubt(progress.range.source, own, now)
 
     def lost(self, keys: Iterable[TopicPartition], reason: str) -> None:
-        """No ledger came of these."""
+        """Handle partitions whose shard returned no result."""
         for key in keys:
             self._board.doubt(key, reason, self._clock.monotonic())
 
@@ -71,8 +73,8 @@ class ExactlyOnceBookkeeping:
             self.write_pages()
 
     def write_pages(self) -> None:
-        """Pages may come after the offsets: until then groups go on earlier, not at a wrong
-        place."""
+        """Write map pages. They may be written after the offsets; until then translated offsets are
+        too low, but never wrong."""
         moved, self._without_pages = self._without_pages, set()
         found = [partition for key in moved if (partition := self._board.get(key)) is not None]
         self._history.reached((each, each.stored) for each in found)

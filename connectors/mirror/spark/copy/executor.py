@@ -1,8 +1,9 @@
-"""What executors do of a copy: a shard of ranges, with a copier that the Python process keeps.
+"""The part of a copy that runs on executors: copies a shard of ranges with a copier that the Python
+process keeps.
 
-The copier is built from the client properties of the flow, and stays for its next shard, with its
-connections and its producer ids. Without PySpark and PyArrow: executors get this and what it
-imports.
+The copier is created from the flow's client properties. It is kept for the next shard, with its
+connections and producer IDs. This module and its imports must not need PySpark or PyArrow, because
+executors have only these files.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ __all__ = [
 
 COPIED, REACHED, LOST, SHARD, AGAIN = "copied", "reached", "lost", "shard", "again"
 TRANSACTION = "transaction"
-"""Kinds of rows: see `copy_shards.SHARD_ROWS`."""
+"""Kinds of rows (`shards.SHARD_ROWS`)."""
 
 FIGURES = (
     "position",
@@ -84,15 +85,15 @@ ROW = (
     "ms",
     "error",
 )
-"""The columns of a row, in their order."""
+"""The columns of a row, in order."""
 
 Rows = list[tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFlow:
-    """What executors build the copier from: the connector's properties, and the Java properties of
-    its consumer and its producer. They hold secrets. `lanes`: it writes exactly once."""
+    """The settings of a copier: the connector's properties, and the Java properties of its consumer
+    and its producer. They contain secrets. `lanes`: whether it writes exactly once."""
 
     connector: Mapping[str, str] = field(repr=False)
     consumer: Mapping[str, str] = field(repr=False)
@@ -100,7 +101,7 @@ class CopyFlow:
     lanes: LaneSettings | None = None
 
     def key(self) -> str:
-        """The same for the same properties; tells none of them."""
+        """Return a hash that is equal for equal properties and reveals none of them."""
         plain: list[object] = [
             sorted(each.items()) for each in (self.connector, self.consumer, self.producer)
         ]
@@ -109,7 +110,7 @@ class CopyFlow:
 
 
 class ShardLimits(NamedTuple):
-    """How a shard is copied: see `shards`."""
+    """Limits of a shard (`shards`)."""
 
     stall_s: float
     most_s: float = math.inf
@@ -125,9 +126,9 @@ def shard_copier(
     claims: Sequence[ClaimedProducer] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> Callable[[int], Rows]:
-    """Copies shard number n of these, each the JSON of its ranges, and returns its rows. `claims`:
-    the lane of each, where the flow writes exactly once; `paces`: what each has of the flow's
-    limits."""
+    """Return a function that copies shard number n, given as the JSON of its ranges, and returns
+    its rows. `claims`: the lane of each shard, if the flow writes exactly once. `paces`: each
+    shard's share of the flow's limits."""
 
     @leaving_zips_read
     def work(number: int) -> Rows:
@@ -142,7 +143,7 @@ def shard_copier(
 
 
 def _runs_again() -> bool:
-    """Whether this is not the first run of its task."""
+    """Whether this is a repeated run of its task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -157,7 +158,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Copier:
-    """A copier of one flow, and the lane that it writes in, if it does so exactly once."""
+    """A copier of one flow and, under exactly-once, the lane that it writes with."""
 
     def __init__(self, flow: CopyFlow) -> None:
         config = SourceConfig.from_properties(flow.connector)
@@ -172,11 +173,11 @@ class _Copier:
 
     def begin(self, claim: ClaimedProducer | None) -> None:
         if self._lane is not None:
-            assert claim is not None, "there is no lane to write in"
+            assert claim is not None, "no lane was claimed for the shard"
             self._lane.begin(claim)
 
     def committed(self) -> list[tuple[int, float]]:
-        """Records and milliseconds of the transactions since `begin`."""
+        """Return (records, milliseconds) of each transaction since `begin`."""
         return [] if self._lane is None else self._lane.committed()
 
     def close(self) -> None:
@@ -188,7 +189,7 @@ class _Copier:
 _copiers: dict[str, _Copier] = {}
 _copiers_lock = threading.Lock()
 _MOST_KEPT = 2
-"""Copiers that a Python process keeps: flows whose shards take turns in it."""
+"""Maximum number of copiers that a Python process keeps, for flows whose shards alternate in it."""
 
 
 def _take_copier(flow: CopyFlow, key: str) -> _Copier:
@@ -220,7 +221,8 @@ def _run(
     claim: ClaimedProducer | None,
     pace: FlowLimits,
 ) -> Rows:
-    """The rows of one shard. Errors are rows: Spark would run the shard again for them."""
+    """Return the rows of one shard. Errors are returned as rows, because Spark would run the shard
+    again after an exception."""
     lines: list[CopiedRange] = []
     last: list[RangeProgress] = []
 
@@ -237,7 +239,7 @@ def _run(
         try:
             never = threading.Event()
             copier.begin(claim)
-            # Without reports in between: nobody would hear them.
+            # No progress reports in between, because the rows are only returned at the end.
             copier.ranges.copy(
                 ranges,
                 note,
@@ -254,7 +256,7 @@ def _run(
     except ConnectError as failure:
         error = str(failure)
     except Exception as failure:  # noqa: BLE001 - the top of a task, which Spark would repeat
-        _LOG.exception("a shard failed unexpectedly")
+        _LOG.exception("a shard failed with an unexpected error")
         error = f"{type(failure).__name__}: {failure}"
     rows = [_copied_row(line) for line in lines] + [_reached_row(progress) for progress in last]
     rows += [{"kind": LOST, "error": loss.to_json()} for loss in losses]

@@ -1,14 +1,15 @@
-"""The lanes of a flow that writes exactly once on Spark: what executors write with, batch by batch.
+"""Manages the lanes of a flow that writes exactly once on Spark: the transactional IDs that
+executors write with.
 
-An executor writes with a producer that the task claimed for one shard. Where a shard ends well,
-nobody writes with that producer any more; where not, or where nothing is heard of it, somebody may.
-So each lane that was given out is claimed anew before the next batch, which fences out whoever is
-still there and ends what he left open; then what is stored says how far the doubtful partitions
-are. At its start a task claims all lanes that there can be: those of earlier runs.
+An executor writes with a producer that the task claimed for one shard. If the shard ends well,
+nothing writes with that producer any more. If it fails or its result is lost, an executor may still
+write. So each used lane is claimed again before the next batch, which fences the executor and ends
+its open transaction. Then the stored offsets show the positions of unsure partitions. At its start
+a task claims all lanes, including those of earlier runs.
 
-A task that was replaced may claim lanes of its heir, too, and so be in the heir's way, but it gives
-none out: after each claim it asks whether it still is the latest run (`confirm`), and a heir claims
-all lanes after it has become that.
+A task that was replaced may fence lanes of its successor and delay it, but it never uses a lane:
+after each claim it checks whether it is still the latest run (`confirm`), and a successor claims
+all lanes after it has become the latest.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ _JOIN_S = 2.0
 _RETRY_FIRST_S, _RETRY_CAP_S = 0.5, 10.0
 
 Positions = Mapping[TopicPartition, int | None]
-"""Where to go on after what is stored; None: nothing is."""
+"""The position after the stored offset; None: none is stored."""
 
 
 class ClaimedIds:
-    """Which lanes are claimed and not given out. Pure."""
+    """Tracks which lanes are claimed and not used yet. Pure."""
 
     def __init__(self, task_id: str, count: int = LANES) -> None:
         self._ids = [lane_id(task_id, number) for number in range(count)]
@@ -50,22 +51,22 @@ class ClaimedIds:
 
     @property
     def missing(self) -> list[str]:
-        """Those to be claimed."""
+        """Return the lanes to be claimed."""
         return [name for name in self._ids if name not in self._ready]
 
     def claimed(self, producers: Mapping[str, ProducerIdentity]) -> None:
         self._ready.update(producers)
 
     def take(self, count: int) -> list[ClaimedProducer]:
-        """Give out so many. Each claim is given out once."""
+        """Take `count` claimed lanes. Each claim is used once."""
         names = [name for name in self._ids if name in self._ready][:count]
         if len(names) < count:
-            raise ValueError(f"{count} lanes are wanted, and {len(names)} are claimed")
+            raise ValueError(f"{count} lanes are needed, but only {len(names)} are claimed")
         return [ClaimedProducer(name, self._ready.pop(name)) for name in names]
 
 
 class ExecutorTransactionalIds:
-    """See the module. Belongs to the task's thread; what is asked for is told there, by `post`."""
+    """Claims lanes. Belongs to the task's thread; results arrive there through `post`."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class ExecutorTransactionalIds:
         post: Callable[[Callable[[], None]], None],
         clock: Clock,
     ) -> None:
-        """`stored` reads what is committed, on a thread of its own."""
+        """`stored`: reads committed offsets, on its own thread."""
         self._transactions = transactions
         self._target = target
         self._stored = stored
@@ -90,11 +91,11 @@ class ExecutorTransactionalIds:
         self.trouble: str | None = None
         """Why lanes are not claimed yet."""
         self.failure: ConnectError | None = None
-        """Why none will be."""
+        """The permanent error because of which no lane can be claimed."""
 
     @property
     def ready(self) -> bool:
-        """Whether all are claimed."""
+        """Whether all lanes are claimed."""
         return not self._book.missing
 
     def take(self, count: int) -> list[ClaimedProducer]:
@@ -103,8 +104,8 @@ class ExecutorTransactionalIds:
     def claim(
         self, doubtful: Collection[TopicPartition], then: Callable[[Positions], None]
     ) -> None:
-        """Claim those that are missing, then read what is stored of the doubtful. Call while no
-        batch is under way, as long as something of this is to be done."""
+        """Claim the missing lanes, then read the stored offsets of the doubtful partitions. Call
+        repeatedly, while no batch is in flight, until both are done."""
         if self._busy or self.failure is not None or self._clock.monotonic() < self._due:
             return
         self._busy = True
@@ -166,8 +167,8 @@ class ExecutorTransactionalIds:
             self.failure = error
             return
         self._due = self._clock.monotonic() + self._backoff.next()
-        self.trouble = f"the transactional ids to write with are not claimed yet: {error}"
-        _LOG.warning("%s; trying again", self.trouble)
+        self.trouble = f"cannot claim transactional IDs yet: {error}"
+        _LOG.warning("%s; retrying", self.trouble)
 
     def close(self) -> None:
         self._threads.stop()

@@ -1,7 +1,7 @@
-"""What an executor writes exactly once with: a lane that the flow's task has claimed for it.
+"""The transactions of an executor: it writes with a lane that the flow's task has claimed for it.
 
-The executor never claims a lane by itself: one that was given up, and wakes up when others have
-long gone on, finds its producer fenced.
+The executor never claims a lane itself. If it was given up and continues much later, it finds its
+producer fenced.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["LaneSettings", "LaneTransactions"]
 
 @dataclass(frozen=True, slots=True)
 class LaneSettings:
-    """What all lanes of a flow have in common. `connector`: under whose name offsets are stored;
-    `timeout_s` and `boundary_s` as in `plugin.TransferTransactions`."""
+    """Settings that all lanes of a flow share. `connector`: the connector whose offsets are stored.
+    `timeout_s` and `boundary_s`: see `plugin.TransferTransactions`."""
 
     connector: str
     offsets_topic: str
@@ -34,8 +34,8 @@ class LaneSettings:
 
 
 class LaneTransactions:
-    """A `plugin.TransferTransactions` of one lane after the other. `begin` before anything else,
-    and only while nothing is under way."""
+    """A `plugin.TransferTransactions` for one lane after another. Call `begin` first, and only
+    while no batch is in flight."""
 
     def __init__(
         self, target: WireSettings, settings: LaneSettings, clock: Clock = SYSTEM_CLOCK
@@ -51,7 +51,7 @@ class LaneTransactions:
         self._committed: deque[tuple[int, float]] = deque()
 
     def begin(self, claim: ClaimedProducer) -> None:
-        """Write in this lane from now on."""
+        """Write with this lane from now on."""
         if self._coordinator is None or claim.transactional_id != self.transactional_id:
             self.close()
             self._coordinator = TransactionCoordinator(
@@ -62,22 +62,22 @@ class LaneTransactions:
         self._committed.clear()
 
     def committed(self) -> list[tuple[int, float]]:
-        """The records of each transaction of this lane that was committed, and how many
-        milliseconds the commit took."""
+        """Return (records, milliseconds of the commit) of each committed transaction of this
+        lane."""
         return list(self._committed)
 
     def close(self) -> None:
-        """What is open is aborted, if that is possible at once."""
+        """Abort the open transaction, if that is possible at once."""
         if self._coordinator is not None:
             self._coordinator.close()
             self._coordinator = None
 
     @property
     def _the_coordinator(self) -> TransactionCoordinator:
-        assert self._coordinator is not None, "no lane was begun"
+        assert self._coordinator is not None, "call begin first"
         return self._coordinator
 
-    # What the copier calls.
+    # Methods that the copier calls.
 
     @property
     def producer(self) -> tuple[int, int]:
@@ -101,7 +101,8 @@ class LaneTransactions:
         ]
 
     def notes(self, partitions: Sequence[SourcePartition]) -> list[bytes | None]:
-        """Whoever claimed the lanes knows; here they are only written."""
+        """Return no notes: the task that claimed the lanes has them, and here they are only
+        written."""
         return [None for _ in partitions]
 
     def commit(self, records: int) -> Future[None]:

@@ -1,4 +1,5 @@
-"""One partition of a flow that Spark copies: where it stands, and why it does not move."""
+"""One partition of a flow that Spark copies: its position and the reason why it does not
+advance."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _FIRST_GUESS_BYTES = 1024
 @dataclass(slots=True, eq=False)
 class SparkPartition:
     """One partition. Offsets are the source's: everything before `position` is on the target or
-    needs no copying, and `end` is the first that readers may not read yet."""
+    needs no copying, and `end` is the first offset that consumers cannot read yet."""
 
     source: TopicPartition
     target: TopicPartition
@@ -37,7 +38,7 @@ class SparkPartition:
     newest_timestamp: int = UNKNOWN
     topic_id: UUID | None = None
     former_ids: tuple[UUID, ...] = ()
-    """Those of topics that were deleted. A broker that restarts may still answer one of them."""
+    """IDs of deleted topics. A broker that restarts may still return one of them."""
     target_topic_id: UUID | None = None
     former_target_ids: tuple[UUID, ...] = ()
     target_end: int = UNKNOWN
@@ -45,43 +46,43 @@ class SparkPartition:
     anchors: tuple[tuple[int, int], ...] = ()
     """(position, target end) of the last commits."""
     tail_start: tuple[int, int] | None = None
-    """(source offset, target offset) from which on the target may have more than was stored."""
+    """The (source offset, target offset) from which on the target may have more than was stored."""
     comparing: bool = False
-    """The target's end is compared with the source: it waits for that."""
+    """Waits until the target's log end was compared with the source."""
     learns: bool = False
-    """What was known of its logs at the last commit is not looked up yet: it waits for that."""
+    """Waits until the facts about its logs at the last commit were read."""
     unbegun: bool = False
-    """Nothing is stored of it, and whether it was begun before is not known yet."""
+    """No offset is stored, and it is not known yet whether there is an earlier start position."""
     unkept: bool = False
-    """Where it begins is being kept: it waits for that."""
+    """Waits until its start position is stored."""
     loss: Loss | None = None
-    """The last one that was told."""
+    """The last loss that was reported."""
     begin_again: bool = False
-    """Its topic was created again: go on at the first record there is."""
+    """Its topic was re-created: start at its first record."""
     copy_error: str | None = None
     listing_error: str | None = None
-    """Why the source does not tell its offsets."""
+    """Why the source does not return its offsets."""
     failures: int = 0
     retry_at: float = 0.0
     busy: bool = False
     unsure: bool = False
-    """What is stored is not known: somebody may have copied more."""
+    """The stored offset is not known, because an executor may have copied more."""
     leaving: bool = False
     limited_by: str | None = None
-    """The limit because of which its records have waited lately."""
+    """The rate limit that recently delayed its records."""
     held_since: float | None = None
-    """Since when it is given to no shard because of that (monotonic seconds)."""
+    """Since when the limit keeps it out of shards (monotonic seconds)."""
     since: int = 0
     size: OffsetSize = field(default_factory=OffsetSize)
 
     @property
     def error(self) -> str | None:
-        """Why it does not move; None while it moves or is caught up."""
+        """Return why it does not advance; None while it does or is caught up."""
         return self.standing or self.copy_error or self.listing_error
 
     @property
     def standing(self) -> str | None:
-        """Why it stands still until somebody decides: what was lost, and where."""
+        """Return why it is stopped until a user acts: the lost records and their offsets."""
         return str(self.loss) if self.loss is not None and self.loss.resume is None else None
 
     @property
@@ -103,7 +104,7 @@ class SparkPartition:
         self.anchors = ()
 
     def facts(self, position: int) -> LogIdentity:
-        """What the next start, at this position, has to know to see what was lost meanwhile.
+        """Return the facts that the next start at this position needs to detect losses in between.
         Without leader epochs, which only executors see."""
         return LogIdentity(
             max(0, self.stored),
@@ -118,7 +119,9 @@ class SparkPartition:
         )
 
     def committing(self) -> None:
-        """Its position is about to be stored: the next start, after a crash, compares from here."""
+        """Note that its position is about to be stored. After a crash, the next start compares the
+        logs from here.
+        """
         self.storing = max(self.storing, self.position)
         if self.target_end != UNKNOWN:
             self.anchors = (*self.anchors, (self.position, self.target_end))[-_ANCHORS:]
@@ -130,7 +133,7 @@ class SparkPartition:
         return max(0, self.end - self.position)
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """How old the newest copied record is while more wait; 0 when caught up."""
+        """Return the age of the newest copied record while there is lag; 0 if caught up."""
         lag = self.lag
         if lag is None or (lag > 0 and self.newest_timestamp == UNKNOWN):
             return None
@@ -142,7 +145,7 @@ class SparkPartition:
         return offsets * _FIRST_GUESS_BYTES if measured is None else measured
 
     def hold(self, limit: str, now: float) -> None:
-        """It has records, and may not be copied for now."""
+        """Note that a limit delays its records."""
         self.limited_by = limit
         if self.held_since is None:
             self.held_since = now

@@ -1,10 +1,11 @@
-"""Keeps a flow that Spark copies to its limits (`mirror.rate.*`). Pure: time comes in.
+"""Keeps a flow that Spark copies within its limits (`mirror.rate.*`). Pure: the time is a
+parameter.
 
-Each shard gets its share as rates, which the copier on the executor keeps to as a task of the
-worker engine does (`connectors/mirror/copy/throttle.py`): so what comes is even. What really came
-is counted here, as batches of records come whole, and nothing comes between micro-batches: what had
-too much waits before it is given out again, and what was not used may be made up for, by half a
-second's worth.
+Each shard gets its share as rates. The copier on the executor keeps to them evenly, as in the
+worker engine (`connectors/mirror/copy/throttle.py`). Actual amounts are counted here, because
+batches come whole and nothing is copied between micro-batches. A partition that exceeded its share
+waits before it is in a shard again. An unused share can be made up for, up to half a second's
+worth.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ from connectors.mirror.copy.throttle import FLOW_LIMIT, TOPIC_LIMIT
 __all__ = ["FlowPacing"]
 
 _PARTITION_BYTES = 16 * 1024
-"""A partition counts as so much more than it has left: its next records are to come soon."""
+"""A partition's share counts as larger than its remaining bytes by this factor, because its next
+records will come soon."""
 
 Shards = Sequence[Sequence[SourceRange]]
 
 
 class _Account:
-    """What came of one limit. Times are monotonic seconds."""
+    """The usage of one limit. Times are monotonic seconds."""
 
     def __init__(self, limit: RateLimit) -> None:
         self._limit = limit
         self._bytes_at = self._records_at = -math.inf
-        """When all that was counted so far has had its time."""
+        """The time at which everything counted so far is within the rate."""
 
     def left_s(self, now: float) -> float:
-        """Until more may come."""
+        """Return the seconds until more may be copied."""
         return max(0.0, self._bytes_at - now, self._records_at - now)
 
     def spend(self, size: int, records: int, began: float) -> None:
-        """So much came since `began`."""
+        """Count an amount that was copied since `began`."""
         earliest = began - BURST_S
         if self._limit.bytes is not None:
             self._bytes_at = max(self._bytes_at, earliest) + size / self._limit.bytes
@@ -48,7 +50,7 @@ class _Account:
             self._records_at = max(self._records_at, earliest) + records / self._limit.records
 
     def rates(self, now: float, seconds: float) -> RateLimit:
-        """At which it may come for so long: what was not used is made up for."""
+        """Return the rates for this time. They make up for unused shares."""
         found = self._limit
 
         def rate(limit: float | None, free_at: float) -> float | None:
@@ -59,30 +61,31 @@ class _Account:
 
 
 class FlowPacing:
-    """See the module. `now`: monotonic seconds. One micro-batch at a time."""
+    """Divides a flow's limits among the shards of one micro-batch at a time. `now`: monotonic
+    seconds."""
 
     def __init__(self, batch_s: float) -> None:
-        """`batch_s`: how long a shard is copied at most."""
+        """`batch_s`: the maximum time for which a shard is copied."""
         self._batch_s = batch_s
         self.limit(NO_LIMITS)
 
     def limit(self, limits: FlowLimits) -> None:
-        """These count from the next micro-batch on."""
+        """Apply these limits from the next micro-batch on."""
         self._limits = limits
         self._flow = _Account(limits.whole) if limits.whole else None
         self._topics: dict[str, _Account | None] = {}
         self._began: float | None = None
-        """When the micro-batch under way was given out by these limits."""
+        """When the current micro-batch was started with these limits."""
 
     def held_by(self, topic: str, now: float) -> str | None:
-        """The limit that forbids to copy of this topic now; None: none does."""
+        """Return the limit that forbids copying this topic now; None if none does."""
         account = self._account(topic)
         if account is not None and account.left_s(now) > 0:
             return TOPIC_LIMIT
         return FLOW_LIMIT if self._flow is not None and self._flow.left_s(now) > 0 else None
 
     def next_s(self, now: float) -> float:
-        """Seconds until something that is held may go on; infinite: nothing is held."""
+        """Return the seconds until a held topic may continue; infinite if nothing is held."""
         accounts = [self._flow, *self._topics.values()]
         waits = (account.left_s(now) for account in accounts if account is not None)
         return min((wait for wait in waits if wait > 0), default=math.inf)
@@ -90,8 +93,8 @@ class FlowPacing:
     def give_out(
         self, shards: Shards, size: Callable[[SourceRange], float], now: float
     ) -> list[FlowLimits] | None:
-        """What each shard of a micro-batch has of the limits; None: there are none. `size`: the
-        bytes that a range is believed to have."""
+        """Return each shard's share of the limits in a micro-batch; None if there are no limits.
+        `size`: returns the estimated bytes of a range."""
         if self._flow is None and not self._limits.topics:
             return None
         self._began = now
@@ -110,7 +113,8 @@ class FlowPacing:
     def _of_topics(
         self, shard: Sequence[SourceRange], partitions: Counter[str], now: float
     ) -> Iterable[TopicRate]:
-        """As much of a topic's limit as the shard has of its partitions in this micro-batch."""
+        """Return the shard's share of topic limits, by its share of each topic's partitions in this
+        micro-batch."""
         for topic, count in Counter(each.source[0] for each in shard).items():
             account = self._account(topic)
             if account is not None:
@@ -118,7 +122,7 @@ class FlowPacing:
                 yield TopicRate(re.compile(re.escape(topic)), rates)
 
     def came(self, progress: Iterable[RangeProgress]) -> None:
-        """A shard is back."""
+        """Count the progress of a shard that returned."""
         if self._began is None:
             return
         for each in progress:

@@ -1,8 +1,8 @@
-"""Cuts what a flow has to copy into even shards, one for a Spark task. Pure.
+"""Divides the ranges that a flow has to copy into even shards, one per Spark task. Pure.
 
-How even: by the bytes that each partition is believed to have left. A partition is in one shard
-only, as its records have an order; one that has too much for a shard gets a part of it. Where there
-is more than fits, those that have waited longest come first, so that each has its turn.
+Shards are even by the estimated bytes that each partition has left. A partition is in one shard
+only, because its records must stay in order. If it is too large for a shard, part of it is taken.
+If not everything fits, partitions that have waited longest come first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from connectors.mirror.copy.range_copier import SourceRange
 __all__ = ["Lagging", "PlanLimits", "plan_shards"]
 
 _PARTITION_BYTES = 16 * 1024
-"""What a partition costs besides its bytes, as bytes: entries of requests, and a ledger's row."""
+"""The fixed cost of a partition in bytes: entries in requests, and rows of the result."""
 
 
 class Lagging(NamedTuple):
-    """A partition with records to copy: source offsets `start` to `end` (first not wanted), about
-    `bytes` of them. `since`: lower for those that have waited longer. `troubled`: it failed last
-    time, and is kept apart from the others."""
+    """A partition with lag: source offsets `start` to `end` (exclusive), about `bytes` bytes.
+    `since`: lower for partitions that have waited longer. `troubled`: it failed last time and is
+    kept apart from others."""
 
     source: TopicPartition
     target: TopicPartition
@@ -37,7 +37,7 @@ class Lagging(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """What a shard may hold at most, and below which bytes another task is not worth it."""
+    """Maximum size of a shard, and the minimum size that justifies another task."""
 
     shard_bytes: int = 1 << 30
     shard_partitions: int = 1000
@@ -50,7 +50,7 @@ _LIMITS = PlanLimits()
 def plan_shards(
     lagging: Iterable[Lagging], slots: int, limits: PlanLimits = _LIMITS
 ) -> list[list[SourceRange]]:
-    """At most `slots` shards, and one more for the troubled where there is but one slot."""
+    """Return at most `slots` shards, plus one for troubled partitions if there is only one slot."""
     well: list[Lagging] = []
     troubled: list[Lagging] = []
     for each in lagging:
@@ -73,7 +73,7 @@ def _longest_waiting(lagging: list[Lagging], most: int) -> list[Lagging]:
 
 
 def _even(lagging: Sequence[Lagging], slots: int, limits: PlanLimits) -> list[list[Lagging]]:
-    """Largest first, each to the shard that has least."""
+    """Assign the largest first, each to the smallest shard."""
     weighed = sorted(((_weight(each, limits), each) for each in lagging), reverse=True)
     total = sum(weight for weight, _ in weighed)
     count = min(len(weighed), slots, max(1, -(-total // limits.least_bytes)))
@@ -93,7 +93,8 @@ def _weight(each: Lagging, limits: PlanLimits) -> int:
 
 
 def _cut(shard: Sequence[Lagging], most: int) -> list[SourceRange]:
-    """Their ranges, `most` bytes in all: of the largest ones only the beginnings."""
+    """Return their ranges with `most` bytes in total. Of the largest ones only the beginnings are
+    taken."""
     level = _level([each.bytes for each in shard], most)
     return [SourceRange(each.source, each.target, each.start, _end(each, level)) for each in shard]
 
@@ -105,7 +106,7 @@ def _end(each: Lagging, level: int) -> int:
 
 
 def _level(sizes: Iterable[int], most: int) -> int:
-    """The largest level for which the sizes, each cut to it, are `most` in all."""
+    """Return the highest level for which the sizes, each limited to it, sum up to `most`."""
     ordered = sorted(sizes)
     left, count = most, len(ordered)
     for number, size in enumerate(ordered):

@@ -1,10 +1,12 @@
 """Copies shards of partitions on executors: the batch copier as a Spark job.
 
-A table of shards goes in, the ledger comes out: where each range landed, and how far each partition
-is. Records go from cluster to cluster through the Python process of a task, never through the JVM.
+The job takes a table of shards and returns the ledger: the target offsets of each copied range, and
+the progress of each partition. Records go from cluster to cluster through the Python process of a
+task, never through the JVM.
 
-What executors do is in `executor.py`. Client properties of the flow travel inside the function of
-the job, as with Spark's own Kafka options: no plan, description or log shows them.
+`executor.py` is the part that runs on executors. The flow's client properties are sent inside the
+job's function, like the options of Spark's own Kafka source: no plan, description or log shows
+them.
 """
 
 from __future__ import annotations
@@ -70,33 +72,33 @@ SHARD_ROWS = StructType(
         StructField("error", StringType(), nullable=True),
     ]
 )
-"""What a shard gives back, by `kind`. `topic` and `partition` are the source's.
+"""The rows that a shard returns, by `kind`. `topic` and `partition` are the source's.
 
 * `copied`: `records` from `source_start` on are on the target from `target_start` on;
-* `reached`: the last word about a range: see `RangeProgress`;
+* `reached`: the final progress of a range (`RangeProgress`);
 * `lost`: a `Loss`, as JSON in `error`;
-* `transaction`: one of `records` was committed, which took `ms`;
+* `transaction`: a committed transaction of `records`; the commit took `ms`;
 * `shard`: the last row of a shard; `error`: why it ended before its ranges were done;
-* `again`: the only row of a shard that Spark ran again, where it is to be run once.
+* `again`: the only row of a repeated run of a shard that must run once.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """The ledger of one shard. `error`: why it ended before its ranges were done; what was copied
-    until then is here all the same. A shard whose executor was lost, and that Spark ran again, has
-    only the last run's: it may have copied some of it twice. Under exactly-once an error, or
-    `again`, means that what is stored says how far it came, once its lane is claimed anew."""
+    """The ledger of one shard. `error`: why it ended before its ranges were done; ranges copied
+    before are included. If the executor was lost and Spark ran the shard again, only the last run's
+    rows are here, so some records may have been copied twice. Under exactly-once, after an error or
+    `again` the stored offsets show the progress, once the lane is claimed again."""
 
     shard: int
     copied: tuple[CopiedRange, ...]
     progress: tuple[RangeProgress, ...]
     error: str | None
     again: bool = False
-    """Spark had run the shard before, so nothing was copied: see `once`."""
+    """Spark had run the shard before, so this run copied nothing (see `once`)."""
     losses: tuple[Loss, ...] = ()
     transactions: tuple[tuple[int, float], ...] = ()
-    """Records of each transaction that was committed, and the milliseconds that this took."""
+    """Records of each committed transaction, and the milliseconds of its commit."""
 
 
 def copy_shards(
@@ -112,16 +114,16 @@ def copy_shards(
     claims: Sequence[ClaimedProducer] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> Iterator[ShardResult]:
-    """Copy these shards, one task each; results come as tasks end. No partition is in two shards.
+    """Copy these shards, one task each, and yield results as tasks end. No partition may be in two
+    shards.
 
-    `stall_s`: a shard in which nothing moves for so long ends with an error; `most_s`: it ends
-    after so long wherever it is, without one. `rate`: bytes a second that each shard keeps to.
-    `once`: where Spark runs a shard again, as its executor was lost, that run copies nothing and
-    says so: the first one may still be writing. It does so after `again_s` seconds: where Spark
-    speculates, the first one is to win. `claims`: the lane of each shard, for a flow that
-    writes exactly once, and only for this call; goes with `once`. `paces`: what each shard has of
-    the flow's limits. Raises `SparkJobFailed` where the
-    job cannot be run. To end it early, cancel the thread's job group.
+    `stall_s`: a shard without progress for this long ends with an error. `most_s`: a shard ends
+    after this time without an error. `rate`: bytes per second of each shard. `once`: a repeated run
+    of a shard (because its executor was lost) copies nothing and returns `again`, because the first
+    run may still be writing. It does so after `again_s` seconds, so that with speculation the first
+    run wins. `claims`: the lane of each shard, for a flow that writes exactly once; valid for this
+    call only; requires `once`. `paces`: each shard's share of the flow's limits. Raises
+    `SparkJobFailed` if the job cannot run. To end it early, cancel the thread's job group.
     """
     frame = shard_frame(
         session, flow, shards, ShardLimits(stall_s, most_s, rate, once, again_s), claims, paces
@@ -143,10 +145,10 @@ def shard_frame(
     claims: Sequence[ClaimedProducer] | None = None,
     paces: Sequence[FlowLimits] | None = None,
 ) -> DataFrame:
-    """SHARD_ROWS of these shards; each run of the query copies them."""
-    # Large ones travel as a broadcast, as PySpark does with large functions.
+    """Return SHARD_ROWS of these shards. Each run of the query copies them."""
+    # Send large ones as a broadcast, as PySpark does with large functions.
     texts = [_text(shard) for shard in shards]
-    # As it writes, it must not be run twice for one row.
+    # It writes to the target, so Spark must not run it twice for one row.
     copy = F.udf(
         shard_copier(flow, texts, limits, claims, paces), ArrayType(SHARD_ROWS), useArrow=False
     ).asNondeterministic()
@@ -159,7 +161,7 @@ def _text(ranges: Iterable[SourceRange]) -> str:
 
 
 class _Gathering:
-    """The rows of one shard, until its last one."""
+    """Collects the rows of one shard until its last one."""
 
     def __init__(self, number: int, ranges: Sequence[SourceRange]) -> None:
         self._number = number

@@ -1,7 +1,7 @@
-"""Asks the source where its partitions begin and end, again and again, over kept connections.
+"""Requests start and end offsets of the source's partitions periodically, over kept connections.
 
-What a shard may copy is planned from these answers. A `ClusterLink` asks the same on a connection
-of its own for each question, which is dear where it is asked twice a second.
+Shards are planned from these offsets. A `ClusterLink` would open a connection for each request,
+which is too expensive twice a second.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from connect.protocol.messages import TopicPartition
 __all__ = ["Found", "SourceOffsets"]
 
 _ASK_TIMEOUT_S = 5.0
-"""Partitions that can be answered wait no longer for those that cannot."""
+"""Partitions with a response wait no longer than this for the others."""
 
 _KEPT_S = 300.0
-"""A kept connection is replaced after so long, or before its session ends."""
+"""A kept connection is replaced after this time, or before its SASL session ends."""
 
 Found = Mapping[TopicPartition, OffsetResult]
-"""The offset of each partition, or why it is not known."""
+"""The offset of each partition, or an error."""
 
 
 class SourceOffsets:
-    """See the module. Answers are given on threads of its own."""
+    """Requests offsets. Responses are delivered on its own threads."""
 
     def __init__(
         self, settings: WireSettings, isolation: Literal[0, 1], clock: Clock = SYSTEM_CLOCK
@@ -44,12 +44,13 @@ class SourceOffsets:
         self._nodes = _KeptNodes(self._link, clock)
 
     def watch(self, topics: Collection[str]) -> None:
-        """The topics whose partitions are asked for."""
+        """Set the topics whose partitions are requested."""
         self._link.watch_topics(topics)
 
     @property
     def topic_ids(self) -> Mapping[str, UUID]:
-        """Of the watched topics, as far as known. Another mapping for another state of things."""
+        """Return the IDs of the watched topics, as far as known. A changed state is a new
+        mapping."""
         return self._link.snapshot.topic_ids
 
     def ask(
@@ -58,8 +59,8 @@ class SourceOffsets:
         timestamp: int,
         answer: Callable[[Found | ConnectError], None],
     ) -> None:
-        """`answer` gets their offsets at `timestamp` (EARLIEST, LATEST), or why there are none;
-        nothing after `close`."""
+        """Request offsets. `answer` receives the offsets at `timestamp` (EARLIEST, LATEST) or an
+        error; nothing after `close`."""
         wanted = frozenset(partitions)
         query = OffsetsQuery(timestamp, self._isolation)
 
@@ -86,7 +87,7 @@ class SourceOffsets:
 
 
 class _KeptNodes:
-    """The link's cluster for `list_offsets`, with connections that outlive a question."""
+    """The link's cluster for `list_offsets`, with connections that are kept between requests."""
 
     def __init__(self, link: ClusterLink, clock: Clock) -> None:
         self._link = link
@@ -140,7 +141,8 @@ class _KeptNodes:
 
 
 class _Kept:
-    """One connection, for one question at a time; `close` gives it back if it is still good."""
+    """One connection, for one request at a time. `close` returns it for reuse if it is still
+    usable."""
 
     def __init__(self, nodes: _KeptNodes, node_id: int, connection: OpenNode, until: float) -> None:
         self.node_id = node_id

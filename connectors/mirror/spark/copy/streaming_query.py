@@ -1,9 +1,9 @@
-"""The streaming query of one flow: micro-batches that copy shards, as long as there is a session.
+"""The streaming query of one flow: runs micro-batches that copy shards while there is a session.
 
-One thread owns it: waits for the shared session, starts the query, starts it again when it or the
-session is lost. Each micro-batch asks its host what to copy, has it copied on executors, and hands
-back the ledger. What the query itself remembers is of no use to anybody: a copy goes on from source
-offsets that Connect stores, so each start has a checkpoint directory of its own.
+One thread owns it. It waits for the shared session, starts the query, and restarts it when it or
+the session is lost. Each micro-batch gets shards from its host, copies them on executors, and
+returns the results. The query's own checkpoint is not used, because a copy continues from the
+source offsets that Connect stores. So each start has its own checkpoint directory.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _ANSWER_S = 5.0
 _RETRY_FIRST_S, _RETRY_CAP_S = 1.0, 30.0
 
 UNHEARD_S = DRAIN_S + 3.0
-"""A task that nobody hears of copies no longer than it was told to, and this."""
+"""A task whose result is lost copies no longer than its time limit plus this."""
 
 
 class Batch(NamedTuple):
-    """`claims`: the lane of each shard, where the flow writes exactly once; `paces`: what each has
-    of the flow's limits, where there are any."""
+    """A micro-batch. `claims`: the lane of each shard, if the flow writes exactly once. `paces`:
+    each shard's share of the flow's limits, if there are any."""
 
     shards: Sequence[Sequence[SourceRange]] = ()
     claims: Sequence[ClaimedProducer] | None = None
@@ -58,28 +58,28 @@ class Batch(NamedTuple):
 
 
 class QueryHost(Protocol):
-    """Who decides and keeps the books. Called on the query's threads; must not block."""
+    """Plans shards and stores results. Called on the query's threads; must not block."""
 
     def ask_shards(self, slots: int) -> Future[Batch]:
-        """The next shards, for so many tasks, as soon as there is something to copy. The future is
-        cancelled when nobody waits any more."""
+        """Return a future of the next shards for `slots` tasks, completed once there is something
+        to copy. It is cancelled when the result is not needed any more."""
 
     def shard_done(self, result: ShardResult) -> None:
-        """The ledger of one shard of the batch."""
+        """Handle the result of one shard of the batch."""
 
     def batch_done(self, error: ConnectError | None) -> None:
-        """No more comes of this batch. An error: what of it did not come may still be copied by
-        tasks that could not be reached."""
+        """Handle the end of this batch. After an error, tasks that could not be reached may still
+        copy shards without a result."""
 
     def engine_state(self, trouble: str | None) -> None:
-        """Why nothing can be copied now; None: it can."""
+        """Set why nothing can be copied now; None: it can."""
 
     def engine_failed(self, error: ConfigError) -> None:
-        """The engine cannot run with this configuration; the failure is permanent."""
+        """Handle a permanent error: the engine cannot run with this configuration."""
 
 
 class CopyQuery:
-    """See the module. `start` and `stop` once each, by the owner."""
+    """The query of one flow. The owner calls `start` and `stop` once each."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class CopyQuery:
         batch_s: float,
         shared: SharedSession | None = None,
     ) -> None:
-        """Args: props: those whose `spark.*` configure the session. batch_s: how long a task
-        copies at most before it gives back its ledger."""
+        """Args: props: their `spark.*` configure the session. batch_s: the maximum time for which a
+        task copies before it returns its result."""
         self.name = name
         self._flow = flow
         self._host = host
@@ -112,15 +112,16 @@ class CopyQuery:
         )
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread and return at once."""
         self._loop.start()
 
     def request_stop(self) -> None:
-        """Begin no more batches; the one under way goes on."""
+        """Start no more batches. The current one continues."""
         self._loop.request_stop()
 
     def stop(self, timeout: float) -> bool:
-        """End the query; a batch under way is cancelled. False: its threads are still ending."""
+        """End the query and cancel the current batch. Returns False if its threads are still
+        ending."""
         self._cancelled.set()
         self._loop.request_stop()
         ended = self._loop.stop(timeout)
@@ -131,7 +132,7 @@ class CopyQuery:
         if isinstance(error, ConfigError):
             self._host.engine_failed(error)
 
-    # The query's thread.
+    # Methods of the query's thread.
 
     def _step(self) -> None:
         session = self._lease.want()
@@ -170,16 +171,16 @@ class CopyQuery:
             if trouble is not None:
                 starting = self._lease.state.phase is SparkPhase.STARTING
                 level = logging.INFO if starting else logging.WARNING
-                _LOG.log(level, "%s is not copied: %s", self.name, trouble)
+                _LOG.log(level, "cannot copy %s: %s", self.name, trouble)
             elif self._trouble is not None:
-                _LOG.info("%s is copied again", self.name)
+                _LOG.info("copying %s again", self.name)
         self._trouble = trouble
         self._host.engine_state(trouble)
 
-    # The thread of a micro-batch.
+    # Methods of a micro-batch's thread.
 
     def copy(self, session: SparkSession, batch: Batch) -> None:
-        """Have it copied, and hand over what comes back."""
+        """Copy the batch and pass on the results."""
         try:
             for result in copy_shards(
                 session,
@@ -207,7 +208,7 @@ class CopyQuery:
 
 
 class _Batches:
-    """The micro-batches of one start of the query."""
+    """Runs the micro-batches of one start of the query."""
 
     def __init__(self, owner: CopyQuery, session: SparkSession, stopping: threading.Event) -> None:
         self._owner = owner
@@ -238,7 +239,7 @@ class _Batches:
 
 
 def _speculates(session: SparkSession) -> bool:
-    """Whether Spark may run a shard twice at the same time."""
+    """Whether Spark may run a shard twice at the same time (speculation)."""
     return session.sparkContext.getConf().get("spark.speculation", "false") == "true"
 
 
@@ -249,7 +250,7 @@ def _stop(query: StreamingQuery) -> None:
 
 @contextmanager
 def _checkpoint() -> Iterator[Path]:
-    """A directory of its own, gone afterwards; those of processes that were killed go first."""
+    """Create a temporary checkpoint directory. Deletes those of killed processes first."""
     root = cache_directory() / "spark-queries"
     root.mkdir(parents=True, exist_ok=True)
     prefix = f"{re.sub(r'[^A-Za-z0-9.-]', '_', socket.gethostname())}_"

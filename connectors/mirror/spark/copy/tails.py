@@ -1,9 +1,11 @@
-"""After a crash: records that executors left on the target are not copied again.
+"""Finds records that executors left on the target before a crash, so that they are not copied
+again.
 
-The counterpart of `connectors/mirror/copy/positions/tail_checks.py` for the engine on Spark. A
-partition that begins with facts of its last commit waits until its target's end was compared with
-the source; at most `_WITHIN_S`, then it is copied again, as at-least-once allows. Belongs to the
-task's thread."""
+The counterpart of `connectors/mirror/copy/positions/tail_checks.py` for the Spark engine. A
+partition that starts with facts of its last commit waits until its target's log end was compared
+with the source, at most `_WITHIN_S`. Then it is copied again, which at-least-once allows. Belongs
+to the task's thread.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ OnFound = Callable[[SparkPartition, FoundTail], None]
 
 
 class BoardTails:
-    """See the module. `post`: has the task's thread do something, from any thread; `on_found`: so
-    much of a partition is there, before it goes on."""
+    """Compares the log ends of a board's partitions. `post`: runs a function on the task's thread,
+    from any thread. `on_found`: called with the records found, before the partition continues."""
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class BoardTails:
         self._waiting: dict[SparkPartition, float] = {}
 
     def look(self, partitions: Iterable[SparkPartition]) -> None:
-        """Compare those that know where their last commit ended on the target."""
+        """Compare partitions whose last commit recorded the target's log end."""
         for partition in partitions:
             start, partition.tail_start = partition.tail_start, None
             if start is None or partition.leaving:
@@ -57,11 +59,11 @@ class BoardTails:
             )
 
     def turn(self) -> bool:
-        """Give up on lookups that take too long; whether there were any."""
+        """Cancel lookups that take too long. Returns whether there were any."""
         now = self._clock.monotonic()
         late = [partition for partition, until in self._waiting.items() if now >= until]
         for partition in late:
-            self._give_up(partition, "it took too long")
+            self._give_up(partition, "the comparison took too long")
         return bool(late)
 
     def _answered(self, partition: SparkPartition, done: Future[FoundTail]) -> None:
@@ -71,7 +73,7 @@ class BoardTails:
             return
         error = done.exception(timeout=0)
         if error is not None:
-            # Whatever it is, copying again is always right.
+            # After any error, copying again is always correct.
             self._give_up(partition, str(error) or type(error).__name__)
             return
         found = done.result(timeout=0)
@@ -83,8 +85,8 @@ class BoardTails:
         del self._waiting[partition]
         partition.comparing = False
         _LOG.warning(
-            "%s-%d: the target's end was not compared with the source: %s; records that a crash "
-            "left there may be copied again",
+            "%s-%d: the target's log end was not compared with the source: %s; records that a "
+            "crash left there may be copied again",
             *partition.source,
             why,
         )

@@ -1,12 +1,12 @@
 """SparkSourceTask: the source task of a flow whose copier runs on Spark's executors.
 
-A transfer task like the worker engine's (`connectors/mirror/source/task.py`), with the same books
-and the same source offsets, so either takes over from the other. Everything is decided and written
-down here, on the task's thread: what is to be copied next (`board.py`), and what was. The query's
-threads only carry shards out and ledgers back (`streaming_query.py`).
+A transfer task like the worker engine's (`connectors/mirror/source/task.py`). Both write the same
+offset syncs, offset map and source offsets, so either can continue after the other. All decisions
+and writes happen here, on the task's thread: `board.py` decides what is copied next. The query's
+threads only send shards to executors and return results (`streaming_query.py`).
 
-Under exactly-once executors write batches and source offsets in transactions, in lanes that are
-claimed here (`lanes.py`); what the books get was committed.
+Under exactly-once executors write batches and source offsets in transactions, with lanes that are
+claimed here (`executor_ids.py`). Only committed results are used.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ __all__ = ["SparkSourceTask"]
 _LOG = logging.getLogger(__name__)
 
 _TURN_S = 0.1
-"""Delivery reports of offset syncs and map pages are looked at this often."""
+"""How often delivery reports of offset syncs and map pages are handled."""
 
 _LOOK_S = 0.5
-"""Partitions that wait for their time are looked at this often."""
+"""How often partitions that wait for a time are checked."""
 
 _STOP_S = 3.0
 
 
 _quiet_until: dict[str, float] = {}
-"""Connector -> until when Spark may still be copying for a stopped task (monotonic seconds)."""
+"""Until when Spark may still copy for a stopped task (monotonic seconds), by connector."""
 
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def _the(owned: T | None) -> T:
 
 
 class SparkSourceTask(BaseSourceTask):
-    """See the module."""
+    """Copies the partitions of its assignment on Spark."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
@@ -137,7 +137,7 @@ class SparkSourceTask(BaseSourceTask):
             read_committed=fetch.isolation_level == 1,
         )
         self._tails = BoardTails(self._lookup, self._clock, self._post, self._found)
-        # Shards are told their limits: so executors keep their copiers when these change.
+        # Each shard gets its limits, so executors can keep their copiers when limits change.
         connector = {k: v for k, v in self._config.originals.items() if k not in RATE_NAMES}
         flow = CopyFlow(connector, consumer, producer, self._open_lanes(producer))
         self._assign(task.task_assigned_partitions)
@@ -151,7 +151,7 @@ class SparkSourceTask(BaseSourceTask):
         self._query.start()
 
     def _open_lanes(self, producer: Mapping[str, str]) -> LaneSettings | None:
-        """Where to write exactly once; None where the worker does not."""
+        """Return the lanes to write exactly once; None if the worker does not enable it."""
         control = self.context.transfer
         if control is None:
             return None
@@ -176,7 +176,7 @@ class SparkSourceTask(BaseSourceTask):
         added = self._board.assign(partitions)
         once = self._lanes is not None
         quiet_until = _quiet_until.get(self.context.connector_name, 0.0)
-        # Under exactly-once somebody may still be adding to what is stored: first the lanes.
+        # Under exactly-once an executor may still commit offsets, so claim the lanes first.
         stored: Positions = {} if once else self._stored(added)
         for key in added:
             position = stored.get(key)
@@ -202,7 +202,7 @@ class SparkSourceTask(BaseSourceTask):
         )
 
     def _expect(self, stored: Positions) -> None:
-        """This is what is stored of partitions that are new here."""
+        """Set the stored offsets of new partitions."""
         beginnings = _the(self._beginnings)
         new = [key for key, position in stored.items() if position is None]
         alias = self._config.source_cluster_alias
@@ -211,14 +211,14 @@ class SparkSourceTask(BaseSourceTask):
         beginnings.stored([key for key, position in stored.items() if position is not None])
 
     def _begun(self, partition: SparkPartition) -> None:
-        """It is known where a partition begins that has no stored offset."""
+        """Handle the start position of a partition that has no stored offset."""
         key, position = partition.source, partition.position
         _the(self._history).begun(key, position)
         _the(self._listing).compare()
         _the(self._beginnings).begun(key, position, partition.topic_id)
 
     def _stored(self, keys: Sequence[TopicPartition]) -> Positions:
-        """From any thread."""
+        """Read stored offsets. May be called from any thread."""
         alias = self._config.source_cluster_alias
         offsets = self.context.stored_offsets([source_partition(alias, key) for key in keys])
         return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
@@ -240,19 +240,19 @@ class SparkSourceTask(BaseSourceTask):
         self._serve()
 
     def _learn(self, listing: Listing) -> None:
-        """What was known of the logs of partitions that it has just begun with."""
+        """Set the stored facts about the logs of partitions that have just started."""
         if not self._board.learning():
             return
         facts = _the(self._books).facts()
         if facts is not None or self._clock.monotonic() >= self._learn_by:
             self._board.learn(facts or {})
             if self._lanes is None:
-                # Under exactly-once a crash leaves nothing that is not stored.
+                # Under exactly-once a crash leaves no records without stored offsets.
                 _the(self._tails).look(self._board)
             listing.compare()
 
     def _found(self, partition: SparkPartition, found: FoundTail) -> None:
-        """Executors that died had copied this beyond the stored offset."""
+        """Record that dead executors had copied these records beyond the stored offset."""
         position = partition.position
         records = 0
         for first, landed, count in () if partition.leaving else spans_from(found, position):
@@ -264,8 +264,8 @@ class SparkSourceTask(BaseSourceTask):
             partition.metrics.found_on_target(records)
             _the(self._history).already_copied(partition, position, records)
             _LOG.info(
-                "%s-%d: %d records up to offset %d were on the target already, beyond the stored "
-                "offset; they are not copied again",
+                "%s-%d: %d records up to offset %d, after the stored offset, were on the target "
+                "already; they are not copied again",
                 *partition.source,
                 records,
                 partition.position - 1,
@@ -280,7 +280,7 @@ class SparkSourceTask(BaseSourceTask):
             self.context.request_commit()
 
     def _work_off(self, timeout: float) -> None:
-        """Do what other threads asked for; wait for it at most `timeout` seconds."""
+        """Run the functions that other threads posted. Waits at most `timeout` seconds for one."""
         with self._condition:
             if not self._inbox and not self._woken:
                 self._condition.wait(timeout)
@@ -290,7 +290,7 @@ class SparkSourceTask(BaseSourceTask):
             command()
 
     def _post(self, command: Callable[[], None]) -> None:
-        """Have the task's thread do this. From any thread."""
+        """Run this function on the task's thread. May be called from any thread."""
         with self._condition:
             self._inbox.append(command)
             self._condition.notify_all()
@@ -301,12 +301,14 @@ class SparkSourceTask(BaseSourceTask):
             self._condition.notify_all()
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
-        """The assignment and the limits may change in place; anything else restarts the task."""
+        """Apply a new assignment or new limits in place. Any other change restarts the task."""
         if flow_part(config) != self._flow:
             return False
         task = SourceTaskConfig.from_properties(config)
         if set(task.task_assigned_partitions) != self._board.assigned():
-            _the(self._books).look_again()  # others may have begun with what comes to this task
+            _the(
+                self._books
+            ).look_again()  # Other tasks may have started the partitions that are new here.
             self._assign(task.task_assigned_partitions)
         if task.connector.limits != self._config.limits:
             self._pacing.limit(task.connector.limits)
@@ -328,7 +330,8 @@ class SparkSourceTask(BaseSourceTask):
             self._work_off(min(_TURN_S, deadline.remaining()))
         if self._batch:
             _LOG.warning(
-                "%d partitions are still being copied: since the last ledger it will be done again",
+                "%d partitions are still being copied; records since their last result will be "
+                "copied again",
                 len(self._batch),
             )
         if self._once is not None:
@@ -360,7 +363,7 @@ class SparkSourceTask(BaseSourceTask):
             trouble = self._lanes.trouble
         return list(self._board.health(self._clock.now_ms(), trouble))
 
-    # What the query's threads ask (`QueryHost`).
+    # Methods that the query's threads call (`QueryHost`).
 
     def ask_shards(self, slots: int) -> Future[Batch]:
         wanted: Future[Batch] = Future()
@@ -389,7 +392,7 @@ class SparkSourceTask(BaseSourceTask):
     # Shards.
 
     def _serve(self) -> None:
-        """Plan, where somebody waits for it and there is something to copy."""
+        """Plan shards, if the query waits for them and there is something to copy."""
         if not self._lanes_ready() or self._wanted is None or self._paused:
             return
         wanted, slots = self._wanted
@@ -419,7 +422,7 @@ class SparkSourceTask(BaseSourceTask):
         wanted.set_result(Batch(shards, claims, pacing.give_out(shards, self._board.size, now)))
 
     def _lanes_ready(self) -> bool:
-        """Whether there is all that a batch needs; if not, it is seen to."""
+        """Whether everything that a batch needs is ready. Starts what is missing."""
         if self._lanes is None:
             return True
         if self._batch_open:
@@ -446,7 +449,7 @@ class SparkSourceTask(BaseSourceTask):
         self._expect(first)
 
     def _take(self, result: ShardResult) -> None:
-        """A shard is back: into the books, and only then on with its partitions."""
+        """Handle a shard's result: write it first, then let its partitions continue."""
         books = _the(self._books)
         for line in result.copied:
             self.context.topic_used(line.target[0])
@@ -483,14 +486,14 @@ class SparkSourceTask(BaseSourceTask):
         elif error is not None:
             self._board.abandon(left, str(error), now, now + self._unheard_s)
         else:
-            # Of a first run that did not end before the second Spark has yet to end the process.
+            # The first run did not end before the second: Spark has yet to end its process.
             until = now + self._unheard_s if self._ran_again else now
             self._board.abandon(left, self._shard_error, now, until)
 
-    # Books.
+    # Progress.
 
     def prepare_commit(self) -> Future[list[StoredOffset]]:
-        """The positions, once the map pages that explain them are written."""
+        """Return the positions, once the map pages that cover them are written."""
         moved = [(partition, partition.position) for partition in self._board.moved()]
         for partition, _ in moved:
             partition.committing()
@@ -531,14 +534,15 @@ class SparkSourceTask(BaseSourceTask):
             self._metric_removers.pop(partition.source)()
         books.committed()
 
-    # Books under exactly-once.
+    # Progress under exactly-once.
 
     @classmethod
     def grows_exactly_once(cls) -> bool:
         return True
 
     def request_commit(self) -> Future[None]:
-        """All that this task knows to be on the target is stored already."""
+        """Return at once: all records that this task knows to be on the target have stored
+        offsets."""
         done: Future[None] = Future()
         done.set_result(None)
         return done

@@ -1,7 +1,7 @@
-"""Group offset sync: which translated offsets to commit for groups on the target.
+"""Plans the group offset sync: which translated offsets to commit for groups on the target.
 
-Only for groups without members there, and never backwards. Source: KIP-545 and Kafka 4.3.1, which
-leaves groups that run to the brokers to refuse; here they are left out from the start.
+Only for groups without members there, and never backwards. Source: KIP-545 and Kafka 4.3.1, where
+brokers reject commits for running groups; here those groups are left out beforehand.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ __all__ = ["group_writes", "plan_on_spark"]
 
 
 def group_writes(checkpoints: DataFrame, groups: DataFrame, offsets: DataFrame) -> DataFrame:
-    """CHECKPOINTS (with the target's topics), TARGET_GROUPS, TARGET_OFFSETS -> GROUP_WRITES.
+    """Compute GROUP_WRITES from CHECKPOINTS (with the target's topics), TARGET_GROUPS and
+    TARGET_OFFSETS.
 
-    A group that does not exist on the target, or is dead there, gets all its checkpoints; an empty
-    one those for partitions where it has no offset, or an earlier one. The caller leaves out
+    A group that does not exist on the target, or is dead there, gets all its checkpoints. An empty
+    group gets those for partitions where it has no offset or an earlier one. The caller leaves out
     checkpoints of empty groups whose offsets could not be read.
     """
-    # A dead group's offsets are gone with it.
+    # A dead group has no offsets any more.
     kept = offsets.join(groups.where("state = 'EMPTY'"), "group", "left_semi")
     has = kept.select("group", "topic", "partition", F.col("offset").alias("committed"))
     return (
@@ -46,8 +47,8 @@ def plan_on_spark(
     states: Mapping[str, GroupListing],
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
 ) -> GroupPlan:
-    """As `group_sync.plan_group_offsets` decides for one group after the other. Raises what Spark
-    raises."""
+    """Plan like `group_offset_sync.plan_group_offsets`, for all groups at once. Raises Spark's
+    errors."""
     unread = {group for group in checkpoints if group in states and states[group].empty}
     unread -= committed.keys()
     rows = [

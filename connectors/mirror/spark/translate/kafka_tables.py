@@ -1,8 +1,8 @@
-"""Offset syncs and offset map as tables, read from their topics with Spark's Kafka source.
+"""Reads offset syncs and the offset map as tables from their topics, with Spark's Kafka source.
 
-The source takes Java's consumer properties, which is what flows are written in. Records go from the
-brokers to executors; Python sees none of them. What does not parse is left out, as it is by every
-other reader of these topics.
+The source takes Java consumer properties, as flows define them. Records go from brokers to
+executors and never through Python. Invalid records are ignored, as by every other reader of these
+topics.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 MOST_PIECES = 16
-"""A topic that was read in so many pieces is read again as a whole: by then it was compacted, and
-each piece costs a task in every query."""
+"""Number of pieces after which a topic is read again as a whole, because it was compacted by then
+and each piece costs a task in every query."""
 
 
 def kafka_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """The source's options for a Java consumer's properties: where the cluster is, and security.
-    What else they say is about consumers, which the source has its own mind about."""
+    """Return the source's options for Java consumer properties: bootstrap servers and security.
+    Other properties configure consumers, which the source does itself."""
     return {
         f"kafka.{key}": value for key, value in properties.items() if key in CLIENT_CONFIG_NAMES
     }
@@ -51,7 +51,7 @@ _PARTITION = f"cast(conv(hex(substring(key, 3 + {_NAME_BYTES}, 4)), 16, 10) as i
 
 
 def sync_records(records: DataFrame) -> DataFrame:
-    """Records (key, value, offset) of an offset-syncs topic -> SYNCS."""
+    """Parse records (key, value, offset) of an offset-syncs topic to SYNCS."""
     whole = f"length(value) >= 16 and length(key) >= 6 + {_NAME_BYTES}"
     return records.where(whole).selectExpr(
         _TOPIC,
@@ -63,7 +63,8 @@ def sync_records(records: DataFrame) -> DataFrame:
 
 
 def page_records(records: DataFrame) -> DataFrame:
-    """Records (key, value, offset) of an offset map -> PAGES with `order`, tombstones included."""
+    """Parse records (key, value, offset) of an offset map to PAGES with `order`, including
+    tombstones."""
     pages = records.where(f"length(key) >= 14 + {_NAME_BYTES}").selectExpr(
         _TOPIC,
         _PARTITION,
@@ -71,7 +72,7 @@ def page_records(records: DataFrame) -> DataFrame:
         "value",
         "offset as `order`",
     )
-    # Behind their mark, keys of losses are as those of pages are, without the last number.
+    # After their marker, loss keys are page keys without the last number.
     losses = records.where("hex(substring(key, 1, 2)) = 'FFFD'")
     noted = losses.withColumn("key", F.expr("substring(key, 3, length(key) - 2)")).selectExpr(
         _TOPIC, _PARTITION, f"{NEWEST_LOSS}L as first_source", "value", "offset as `order`"
@@ -80,7 +81,7 @@ def page_records(records: DataFrame) -> DataFrame:
 
 
 def newest_pages(pages: DataFrame) -> DataFrame:
-    """What compaction would leave: PAGES."""
+    """Return PAGES as compaction would leave them."""
     newest = F.max_by(F.struct("value"), "order").alias("newest")
     return (
         pages.groupBy("topic", "partition", "first_source")
@@ -91,7 +92,7 @@ def newest_pages(pages: DataFrame) -> DataFrame:
 
 
 def newest_syncs_before(syncs: DataFrame, order: int) -> DataFrame:
-    """SYNCS without those before `order` that are not their partition's newest there."""
+    """Return SYNCS, where of those before `order` only the newest of each partition is kept."""
     newest = F.max_by(F.struct("upstream", "downstream", "order"), "order").alias("newest")
     before = syncs.where(F.col("order") < order).groupBy("topic", "partition").agg(newest)
     return syncs.where(F.col("order") >= order).unionByName(
@@ -100,12 +101,13 @@ def newest_syncs_before(syncs: DataFrame, order: int) -> DataFrame:
 
 
 class TopicTable:
-    """Partition 0 of a topic, kept in Spark and read on from where it was read to. One thread."""
+    """Partition 0 of a topic, cached in Spark and extended by each read. For one thread."""
 
     def __init__(
         self, topic: str, properties: Mapping[str, str], parse: Callable[[DataFrame], DataFrame]
     ) -> None:
-        """`properties`: of a Java consumer. `parse`: records (key, value, offset) -> rows."""
+        """`properties`: those of a Java consumer. `parse`: converts records (key, value, offset) to
+        rows."""
         self._topic = topic
         self._options = kafka_options(properties)
         self._parse = parse
@@ -115,9 +117,9 @@ class TopicTable:
         self._end = 0
 
     def read(self, session: SparkSession, topic_id: str, beginning: int, end: int) -> DataFrame:
-        """The rows of all records before `end`, the topic's end offset; `beginning` is its first.
-        `topic_id`: of a topic that was created again, nothing that was read before counts. Lazy:
-        what is new is read by the first query."""
+        """Return the rows of all records before `end`, the topic's end offset. `beginning`: its
+        start offset. `topic_id`: earlier reads of a re-created topic are dropped. Lazy: the first
+        query reads new records."""
         another = topic_id != self._topic_id or end < self._end
         lost = session is not self._session or another
         if lost or len(self._pieces) >= MOST_PIECES:
@@ -130,12 +132,12 @@ class TopicTable:
         return reduce(DataFrame.unionAll, self._pieces)
 
     def close(self) -> None:
-        """Let go of what is kept."""
+        """Release the cached rows."""
         session, pieces = self._session, self._pieces
         self._pieces, self._end, self._session = [], 0, None
         if session is None or session.sparkContext._jsc is None:
             return
-        # Of a JVM that died nothing is kept.
+        # The cache was lost with the JVM.
         with suppress(Py4JError, OSError):
             for piece in pieces:
                 piece.unpersist()
@@ -147,7 +149,7 @@ class TopicTable:
             .option("assign", json.dumps({self._topic: [0]}))
             .option("startingOffsets", json.dumps({self._topic: {"0": first}}))
             .option("endingOffsets", json.dumps({self._topic: {"0": end}}))
-            # Compaction takes records away; that is not a loss here.
+            # Compaction removes records, which is not a loss here.
             .option("failOnDataLoss", "false")
             .load()
         )

@@ -1,7 +1,7 @@
 """The offset map as rows: pages of `mm2-offset-map` decoded by Spark itself, without Python.
 
-Overlapping pages of several sessions are resolved as docs/reference/offset-map.md says, and as
-`OffsetMap` and `PartitionIndex` do for one partition in memory.
+Overlapping pages of several sessions are resolved as in docs/reference/offset-map.md, and as in
+`OffsetMap` and `PartitionIndex` for one partition in memory.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ _HEAD_BYTES = 26
 """version INT16, session INT64, first target INT64, end of source INT64."""
 
 _VARINT = "(?:[89A-F][0-9A-F])*[0-7][0-9A-F]"
-"""In hexadecimal: bytes with the high bit set go on, the first without it ends the number."""
+"""A VARINT in hexadecimal: bytes with the high bit set continue, and the first one without it ends
+the number."""
 _VARINT_BYTES = 10
 
 _PARTITION = ("topic", "partition")
 
 
 def map_breaks(pages: DataFrame) -> DataFrame:
-    """PAGES -> BREAKS. A page that does not parse fails the query."""
+    """Compute BREAKS from PAGES. An invalid page fails the query."""
     return _segments(_stretches(_heads(pages)))
 
 
 def _int64(value: str, at: int) -> Column:
-    """The big-endian number at byte `at`, from 0. Offsets and times are never negative."""
+    """Return the big-endian number at byte `at`, from 0. Offsets and times are never negative."""
     return F.conv(F.hex(F.substring(value, at + 1, 8)), 16, 10).cast("long")
 
 
@@ -50,7 +51,7 @@ def _heads(pages: DataFrame) -> DataFrame:
     )
     count = _number(F.get("numbers", F.lit(0)))
     whole = (F.col("version") == "0000") & (F.size("numbers") == count * 3 + 1) & (count > 0)
-    named = F.concat_ws(" ", F.lit("offset map page cut off:"), *_PARTITION, "first_source")
+    named = F.concat_ws(" ", F.lit("offset map page is truncated:"), *_PARTITION, "first_source")
     noted = F.col("first_source") == NEWEST_LOSS
     loss = F.max(F.when(noted | F.col("lost"), F.col("session")))
     return (
@@ -61,8 +62,8 @@ def _heads(pages: DataFrame) -> DataFrame:
 
 
 def _stretches(heads: DataFrame) -> DataFrame:
-    """Pages that are in force, with what follows each. A later session overrules everything from
-    its first offset on."""
+    """Return the valid pages with their successors. A later session overrides everything from its
+    first offset on."""
     by_session = Window.partitionBy(*_PARTITION).orderBy(F.col("session").desc())
     later = by_session.rangeBetween(Window.unboundedPreceding, -1)
     earlier = by_session.rangeBetween(1, Window.unboundedFollowing)
@@ -79,7 +80,7 @@ def _stretches(heads: DataFrame) -> DataFrame:
 
 
 def _segments(stretches: DataFrame) -> DataFrame:
-    # Number -1: what is before the first record.
+    # Number -1 is the row for offsets before the first record.
     from_start = F.expr("if(first and first_source > 0, -1, 0)")
     each = stretches.withColumn(
         "nth", F.explode(F.sequence(from_start, (F.col("count") - 1).cast("int")))
@@ -134,7 +135,7 @@ def _segments(stretches: DataFrame) -> DataFrame:
 
 
 def _number(varint: Column) -> Column:
-    """A VARINT in hexadecimal."""
+    """Decode a VARINT in hexadecimal."""
 
     def byte(index: int) -> Column:
         found = F.conv(F.substring(varint, 2 * index + 1, 2), 16, 10).cast("long")

@@ -1,4 +1,5 @@
-"""Places of group offsets, computed by Spark: what both Spark translators do with their tables."""
+"""Translates group offsets on Spark, given the tables of syncs and breaks. Both Spark translators
+use it."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ __all__ = ["places_on_spark"]
 def places_on_spark(
     session: SparkSession, syncs: DataFrame, breaks: DataFrame, offsets: Sequence[GroupOffset]
 ) -> list[Place | None]:
-    """SYNCS, BREAKS -> where each offset goes on, in their order; None where that is not known.
-    Raises what Spark raises."""
+    """Translate each offset with SYNCS and BREAKS, in order; None if a translation is not known.
+    Raises Spark's errors."""
     found = collect(translate(session, syncs, breaks, session.createDataFrame(_table(offsets))))
     places: list[Place | None] = [None] * len(offsets)
     columns = (
@@ -32,7 +33,7 @@ def places_on_spark(
 
 
 def _table(offsets: Sequence[GroupOffset]) -> pa.Table:
-    # The offset's number stands for the group, as that is what comes back.
+    # The offset's number is passed as the group, because the group is part of the result.
     columns: list[list[object]] = [
         [str(number) for number in range(len(offsets))],
         [each.topic for each in offsets],

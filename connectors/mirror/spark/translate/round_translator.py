@@ -1,8 +1,8 @@
-"""Translates rounds of checkpoints on Spark that this process hands to it.
+"""Translates rounds of checkpoints on Spark, with syncs and map from this process.
 
-What they are translated by is followed here, by `InProcessTranslator`, and goes to Spark with each
-round. It also translates while there is no session, and when a query fails: groups follow anyway,
-and the log says how. For rounds whose topics Spark reads itself see `topic_translator`.
+`InProcessTranslator` follows the topics here, and its state is sent to Spark with each round. It
+also translates while there is no session and after a failed query, so that groups are always
+translated; the log says where. In `topic_translator` Spark reads the topics itself.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class RoundAnswer(NamedTuple):
-    """`on_spark` False: they were found in the process, as Spark could not."""
+    """The result of a round. `on_spark` False: it was translated in the process, because Spark
+    could not."""
 
     places: Sequence[Place | None]
     on_spark: bool
 
 
 class SparkRounds:
-    """See the module. The owner of `local` and `queries` closes them."""
+    """Translates on Spark with the state of `local`. The owner of `local` and `queries` closes
+    them."""
 
     def __init__(self, local: InProcessTranslator, queries: SparkQueries) -> None:
         self._local = local
@@ -40,7 +42,8 @@ class SparkRounds:
         self._said = ""
 
     def places(self, offsets: Sequence[GroupOffset]) -> RoundAnswer:
-        """Where each goes on, by what `local` knows now; a session that is not there comes."""
+        """Translate the offsets with the current state of `local`. Requests a session if there is
+        none."""
         partitions = {(each.topic, each.partition) for each in offsets}
         try:
             session = self._queries.session()
@@ -65,4 +68,4 @@ class SparkRounds:
     def _say(self, where: str, level: int) -> None:
         if where != self._said:
             self._said = where
-            _LOG.log(level, "%s: wide rounds are translated %s", self._queries.name, where)
+            _LOG.log(level, "%s: large rounds are translated %s", self._queries.name, where)

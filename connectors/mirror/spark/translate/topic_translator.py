@@ -1,10 +1,11 @@
-"""Translates rounds of checkpoints on Spark, which reads offset syncs and map itself.
+"""Translates rounds of checkpoints on Spark, which reads the offset syncs and the offset map
+itself.
 
-So the process holds neither: for maps that are too long for it, or executors that are nearer to the
-brokers. The same answers as `InProcessTranslator` gives, or nearer ones where only offset syncs are
-known, as all syncs of the topic count and not those alone that Java keeps. The topics stay in Spark
-between rounds, and are read on from where they were read to, so the session stays. For rounds that
-the process hands to Spark see `round_translator`.
+The process then holds neither, which suits maps that are too large for it and executors that are
+closer to the brokers. Results equal those of `InProcessTranslator`, or are closer where only offset
+syncs are known, because all syncs of the topic count instead of those that Java keeps. The topics
+stay cached in Spark between rounds and are read incrementally, so the session is kept. In
+`round_translator` the process sends its state to Spark.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from connectors.spark.queries import SparkQueries
 __all__ = ["SparkTopicTranslator"]
 
 Span = Mapping[str, tuple[str, int, int]]
-"""The id, the beginning and the end of each topic that exists."""
+"""The ID, the start offset and the end offset of each topic that exists."""
 
 
 class SparkTopicTranslator:
-    """A `Translator`; see the module. One thread. The owner of `queries` closes them."""
+    """A `Translator`. For one thread. The owner of `queries` closes them."""
 
     def __init__(
         self,
@@ -46,8 +47,7 @@ class SparkTopicTranslator:
         *,
         keep_all_while_loading: bool = True,
     ) -> None:
-        """`queries`: with Spark's Kafka source. `keep_all_while_loading`: as `OffsetSyncStore`
-        says."""
+        """`queries`: with Spark's Kafka source. `keep_all_while_loading`: see `OffsetSyncStore`."""
         self._topics = topics
         self._queries = queries
         self._admin = Admin(topics.properties)
@@ -60,7 +60,7 @@ class SparkTopicTranslator:
     def translate(
         self, offsets: Sequence[GroupOffset], deadline: Deadline
     ) -> Sequence[Place | None]:
-        """As `Translator` says. Raises `SparkUnavailable` while there is no session."""
+        """Translate as in `Translator`. Raises `SparkUnavailable` while there is no session."""
         if not offsets:
             return []
         span = self._span(deadline)
@@ -90,7 +90,7 @@ class SparkTopicTranslator:
         }
 
     def _tables(self, session: SparkSession, span: Span) -> tuple[DataFrame, DataFrame]:
-        """SYNCS and BREAKS, up to what was written before this call."""
+        """Return SYNCS and BREAKS, including all records written before this call."""
         syncs = session.createDataFrame(arrow_table(SYNCS, []))
         breaks = session.createDataFrame(arrow_table(BREAKS, []))
         if self._topics.syncs in span:

@@ -1,10 +1,10 @@
-"""Checkpoint translation: where groups go on, computed for all of them at once.
+"""Checkpoint translation of all groups at once.
 
-A join of each committed offset with the nearest break of the offset map, and the nearest offset
-sync, at or before it: as a union of all three, ordered within each partition, in which every row
-carries the last break and the last sync on. It takes one shuffle by partition and one sort, stays
-in the JVM, and spreads over executors by topic and partition. Each offset alone is translated as
-`connectors.mirror.offsets.translation` does it for one.
+Each committed offset is joined with the nearest break of the offset map and the nearest offset sync
+at or before it. For that, all three tables are united and sorted within each partition, and every
+row carries the last break and the last sync forward. This takes one shuffle by partition and one
+sort, stays in the JVM, and spreads over executors by topic and partition. The rules for a single
+offset are those of `connectors.mirror.offsets.translation`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 __all__ = ["translate"]
 
 _PARTITION = ("topic", "partition")
-# At one offset, the break and the sync there come before the groups that are there.
+# At the same offset, breaks and syncs sort before groups.
 _BREAK, _SYNC, _GROUP = 0, 1, 2
 
 _BREAK_COLUMNS = (
@@ -36,12 +36,12 @@ _GROUP_TYPE = "struct<group: string, metadata: string>"
 def translate(
     session: SparkSession, syncs: DataFrame, map_breaks: DataFrame, group_offsets: DataFrame
 ) -> DataFrame:
-    """SYNCS, BREAKS, GROUP_OFFSETS -> CHECKPOINTS, without rows for offsets of which nothing is
-    known.
+    """Compute CHECKPOINTS from SYNCS, BREAKS and GROUP_OFFSETS. Offsets of which nothing is known
+    get no row.
 
-    A place in the map counts, unless it is not exact and the syncs lead further; which of them may
-    be gone by, the map says. `syncs`: of all in the topic, the answer is at least as near as Java's
-    and never after the record; of those that Java's OffsetSyncStore keeps, it is Java's.
+    The map's place is used, unless it is not exact and a sync leads further; the map decides which
+    syncs are valid. If `syncs` has all of the topic, the result is at least as close as Java's and
+    never after the record. If it has those that Java's OffsetSyncStore keeps, the result is Java's.
     """
     events = (
         _events(map_breaks, _BREAK, "source_start", "0L")
@@ -62,7 +62,7 @@ def translate(
 
 
 def _events(rows: DataFrame, kind: int, at: str, nth: str) -> DataFrame:
-    """Rows of one table among those of all: `at` an offset of the source."""
+    """Return the rows of one table in the united schema. `at`: a source offset."""
 
     def only(of: int, names: str, kind_type: str) -> str:
         return f"struct({names})" if of == kind else f"cast(null as {kind_type})"
@@ -80,8 +80,7 @@ def _events(rows: DataFrame, kind: int, at: str, nth: str) -> DataFrame:
 
 
 def _since_rewind(syncs: DataFrame) -> DataFrame:
-    """Without those before the source went back: they are of records that are not there any
-    more."""
+    """Drop syncs from before the source went back, because their records no longer exist."""
     by_order = Window.partitionBy(*_PARTITION).orderBy("order")
     rewound = F.col("upstream") < F.lag("upstream").over(by_order)
     marked = syncs.withColumn("rewound", F.when(rewound, F.col("order")))
@@ -105,8 +104,8 @@ def _by_map(placed: DataFrame) -> DataFrame:
 
 
 def _by_sync(placed: DataFrame) -> DataFrame:
-    """MirrorMaker 2's rule: at the sync, or one after it, never further. Null: there is no sync, or
-    none that may be gone by."""
+    """Apply MirrorMaker 2's rule: at the sync or one offset after it, never further. Null: there is
+    no valid sync."""
     counts = (
         "s.upstream >= coalesce(b.syncs_from, 0L)"
         " and (b.syncs_below is null or s.downstream < b.syncs_below)"

@@ -90,7 +90,7 @@ def test_a_dedicated_run_loads_no_spark() -> None:
         (
             "mirror_audit",
             without_pyspark,
-            "Spark needs the Python package pyspark and pyarrow, not installed for this Python: "
+            "Spark needs the Python package pyspark and pyarrow, which is not installed: "
             f"run pip install pyspark=={PYSPARK_VERSION} pyarrow",
         ),
         (

@@ -40,13 +40,13 @@ def test_a_request_as_rest_takes_it(tmp_path: Path) -> None:
     ("text", "word"),
     [
         ("a=1\n", "no name"),
-        ("", "an object is needed"),
+        ("", "must be an object"),
         ('{"a":"b"}', "no name"),
-        ('{"name":"c","config":{"name":"d"}}', "d is not the connector's name c"),
+        ('{"name":"c","config":{"name":"d"}}', "d differs from the connector's name c"),
         ('{"config":{"a":"b"}}', "name"),
         ('{"name":"c","config":{},"initial_state":"x"}', "RUNNING, PAUSED, STOPPED"),
         ('{"name":"c", "a":', "not valid JSON"),
-        ("[1]", "an object is needed"),
+        ("[1]", "must be an object"),
         ('{"name":"c","a":{}}', "Invalid value for a"),
     ],
 )

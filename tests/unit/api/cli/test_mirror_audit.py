@@ -41,7 +41,7 @@ def test_a_cluster_that_does_not_answer_is_named(
 
 @pytest.mark.parametrize(
     ("where", "reason"),
-    [("no/such/found.json", "does not exist; create it"), (".", "a directory; name a file")],
+    [("no/such/found.json", "does not exist; create it"), (".", "a directory: name a file")],
 )
 def test_a_result_that_could_not_be_written_is_refused_before_the_work(
     properties: Path, where: str, reason: str, capsys: pytest.CaptureFixture[str]

@@ -50,8 +50,8 @@ def test_a_wrong_command_line_ends_with_255(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["clusters"], "--to is missing: give one of clusters=A, B, C"),
-        (["topics", "--to", "X"], "Invalid value X for --to: give one of clusters=A, B, C"),
+        (["clusters"], "--to is missing: use one of clusters=A, B, C"),
+        (["topics", "--to", "X"], "Invalid value X for --to: use one of clusters=A, B, C"),
         (["translate", "--from", "A", "--to", "C", "--group", "g"], "Neither A->C nor C->A"),
         (
             ["translate", "--from", "A", "--to", "B", "--groups", "("],
@@ -93,7 +93,7 @@ def test_offsets_are_shown_with_what_is_read_again() -> None:
     lines = shown(None).splitlines()
     assert "g\tt\t0\t10\tA.t\t12\t20\t0\t" in lines
     assert "h\tt\t1\t3\tA.t\tunknown\t\t\t" in lines
-    assert "i: its offsets could not be read: no answer" in lines
+    assert "i: cannot read its offsets: no answer" in lines
     assert lines[-1] == "Nothing was changed. --commit writes these offsets."
 
 

@@ -78,7 +78,7 @@ def test_targets_must_be_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "--clusters" in capsys.readouterr().err
     assert main([write(tmp_path, FLOW), "--clusters", "c"]) == 2
     assert main(["--clusters", "a", "c", write(tmp_path, FLOW)]) == 2
-    assert "must be among clusters=a,b" in capsys.readouterr().err
+    assert "must be one of clusters=a,b" in capsys.readouterr().err
 
 
 def test_flows_that_would_go_round_are_refused(

@@ -148,7 +148,7 @@ def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiSe
     worker.connectors = [connector(task(*limited, GOOD))]
     body = json.loads(get(server, "/health")[2])
     assert body["status"] == "healthy"
-    assert body["message"].endswith("are well; 2 partitions wait because of mirror.rate.topics")
+    assert body["message"].endswith("are healthy; 2 partitions wait because of mirror.rate.topics")
 
 
 def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -> None:

@@ -120,7 +120,7 @@ def test_names_in_path_and_config_have_to_be_the_same(url: str) -> None:
         ('{"a":NaN}', ["NaN"]),
         (b'{"a":"\xff"}', ["UTF-8"]),
         ("[" * 100_000, ["nested too deeply"]),
-        ("[]", ["an object is needed, not an array"]),
+        ("[]", ["must be an object, not an array"]),
         ('"x"', ["not a string"]),
         ("5", ["not a number"]),
         ("null", ["null"]),

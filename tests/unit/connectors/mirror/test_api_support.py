@@ -60,9 +60,9 @@ def test_any_version_within_a_range_will_do() -> None:
 
 def test_topics_stored_as_before_kafka_0_11_are_refused() -> None:
     assert format_refusal("0.10.2-IV0") == (
-        "stores messages in the format of Kafka 0.10.2-IV0, where brokers refuse idempotent "
-        "producers, which copies are written with; set its message.format.version, or "
-        "log.message.format.version of the brokers, to 0.11.0 or newer"
+        "uses message format 0.10.2-IV0, for which brokers refuse the mirror's idempotent "
+        "producers; set the topic's message.format.version, or the brokers' "
+        "log.message.format.version, to 0.11.0 or newer"
     )
     assert format_refusal("0.9.0") is not None
     for taken in ("0.11.0-IV2", "1.0-IV0", "2.8-IV1", "", None):

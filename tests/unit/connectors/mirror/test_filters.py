@@ -35,8 +35,8 @@ def test_a_pattern_must_match_the_whole_name() -> None:
 def test_exclusion_wins_and_is_named() -> None:
     topics = DefaultTopicFilter({"topics": "a.*", "topics.exclude": "x,ab.*"})
     assert not topics.should_replicate_topic("abc")
-    assert topics.why_not("abc") == "topics.exclude has ab.*"
-    assert topics.why_not("b") == "not in topics (a.*)"
+    assert topics.why_not("abc") == "ab.* in topics.exclude matches it"
+    assert topics.why_not("b") == "no element of topics matches it (a.*)"
 
 
 def test_an_empty_list_matches_nothing() -> None:

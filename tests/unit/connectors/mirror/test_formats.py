@@ -67,7 +67,7 @@ def test_a_null_string_is_corrupt() -> None:
 
 
 def test_a_string_that_is_not_utf8_is_corrupt() -> None:
-    with pytest.raises(CorruptData, match="not UTF-8"):
+    with pytest.raises(CorruptData, match="not valid UTF-8"):
         Heartbeat.decode(b"\x00\x01\xff\x00\x01B", bytes(10))
 
 

@@ -62,7 +62,7 @@ def test_limits_of_all_flows_or_of_one_are_taken_over(maker: MirrorMaker) -> Non
 def test_of_a_change_that_takes_a_restart_nothing_counts(
     maker: MirrorMaker, changes: dict[str, str | None], named: str
 ) -> None:
-    with pytest.raises(ConfigError, match="takes a restart") as raised:
+    with pytest.raises(ConfigError, match="Restart to apply") as raised:
         maker.renew(config(mirror__rate__bytes="1MB", **changes))
     assert raised.value.key == named
     assert rates(maker) == {"mirror.rate.bytes": "10MB"}

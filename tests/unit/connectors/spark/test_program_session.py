@@ -55,11 +55,11 @@ def test_an_unreachable_master_is_told_at_once_and_given_up_with_what_to_do(
     ):
         pytest.fail("there is no session")
     told = caplog.messages
-    assert f"The Spark master {nowhere} cannot be reached" in told[0]
+    assert f"Cannot reach the Spark master {nowhere}" in told[0]
     assert told[1] == f"retrying Spark on {nowhere} for 0 s"
     assert len(told) == 2
     said = str(raised.value)
-    assert f"Cannot use Spark: The Spark master {nowhere} cannot be reached" in said
+    assert f"Cannot use Spark: Cannot reach the Spark master {nowhere}" in said
     assert said.endswith("or set another master in spark.master; or walk")
 
 
@@ -101,7 +101,7 @@ def test_the_audit_ends_with_its_exit_code_and_names_the_other_engine(
     file.write_text(f"{PROPERTIES}spark.master = {nowhere}\n")
     assert mirror_audit.main([str(file)]) == EXIT_ERROR
     said = capsys.readouterr().err
-    assert said.count(f"The Spark master {nowhere} cannot be reached") >= 1
+    assert said.count(f"Cannot reach the Spark master {nowhere}") >= 1
     assert "use --engine local, which needs no Spark" in said
 
 

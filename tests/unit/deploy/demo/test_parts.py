@@ -141,7 +141,7 @@ def test_a_difference_and_an_unclean_end_are_problems() -> None:
         return Summary(0, 0, 0, 0, BacklogRun(), None, [], comparison, status)
 
     assert summary(None, 0).problem is None
-    assert "not equal" in str(summary(Comparison(1, "t-0: a became b"), 0).problem)
+    assert "differs from its source" in str(summary(Comparison(1, "t-0: a became b"), 0).problem)
     assert "status 143" in str(summary(None, 143).problem)
 
 

@@ -69,7 +69,9 @@ def test_a_ledger_says_what_its_samples_do_not_prove() -> None:
     assert (
         "the 900 records that it maps to target offsets, and 100 records in them are equal" in text
     )
-    assert "does not prove the rest equal, but damage to 3 % of it or more" in text
+    assert (
+        "does not prove that the other records are equal, but damage to 3 % of it or more" in text
+    )
     assert "; 8 target offsets outside the ledger were not read." in text
 
 

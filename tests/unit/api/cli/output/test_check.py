@@ -45,7 +45,7 @@ def test_rows_are_tab_separated_where_a_program_reads() -> None:
     assert "A\ta:1\tid\t3\t7" in lines
     assert "B\tb:1\tnot reached\t\t" in lines
     assert "t\tA.t\t2\tcreate\tbroker's default\ta=1, b=2" in lines
-    assert "[red]x\tfilter\ttopics.exclude has [red]x" in lines
+    assert "[red]x\tfilter\t[red]x in topics.exclude matches it" in lines
     assert "k\tv\tA.consumer.k" in lines
     assert "== Flow B->A (heartbeats only: not enabled)" in lines
     assert "\x1b" not in out.getvalue()
@@ -57,7 +57,7 @@ def test_errors_come_first_and_decide_the_last_sentence() -> None:
     assert out.getvalue().splitlines()[-3:] == [
         "error: B: gone",
         "note: A->B: a note",
-        "Errors to fix first: 1. Nothing was changed.",
+        "Errors to fix before the start: 1. Nothing was changed.",
     ]
     harmless = CheckReport(findings=[Finding(Level.WARNING, "k", "w")])
     assert harmless.can_run

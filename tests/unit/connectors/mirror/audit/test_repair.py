@@ -40,10 +40,10 @@ def test_what_is_missing_at_the_end_is_copied_from_there_to_the_stored_position(
     [
         ([Difference(Kind.MISSING, 7, None, 3)], "not at the end"),
         ([Difference(Kind.CHANGED, 7, 7)], "not at the end"),
-        ([Difference(Kind.EXTRA, None, 80), AT_THE_END], "do not follow in the source"),
+        ([Difference(Kind.EXTRA, None, 80), AT_THE_END], "are not the next ones of the source"),
         (
             [Difference(Kind.MISSING, n, None) for n in range(0, 2 * LISTED, 2)],
-            "do not follow in the source",
+            "are not the next ones of the source",
         ),
     ],
 )

@@ -70,23 +70,23 @@ def test_records_that_are_gone_are_counted() -> None:
 
 
 def test_no_gap_is_left() -> None:
-    with pytest.raises(WouldLeaveGap, match="t-3: the flow goes on at offset 400"):
+    with pytest.raises(WouldLeaveGap, match="t-3: the flow continues at offset 400"):
         choose_begin(logs(**COPIED), 401)
 
 
 def test_history_does_not_come_after_later_records() -> None:
     late = logs(stored=400, known=MapEnd(200, 400, 200), target_end=200)
-    with pytest.raises(LaterRecordsThere, match=r"100 to 199 were not copied before it began"):
+    with pytest.raises(LaterRecordsThere, match=r"100 to 199 were not copied before it started"):
         choose_begin(late, 0)
     assert choose_begin(late, 200) == Begin(
-        400, note="offsets 100 to 199 were not copied: the flow began behind them"
+        400, note="offsets 100 to 199 were not copied: the flow started after them"
     )
-    with pytest.raises(LaterRecordsThere, match="Leave out --from"):
+    with pytest.raises(LaterRecordsThere, match="Omit --from"):
         choose_begin(logs(stored=400, target_end=300), 100)
 
 
 def test_a_source_that_was_created_again_is_refused() -> None:
-    with pytest.raises(BackfillRefused, match="truncated or created again"):
+    with pytest.raises(BackfillRefused, match="was truncated, or the topic was re-created"):
         choose_begin(logs(stored=2000), None)
 
 

@@ -103,7 +103,7 @@ def test_records_that_come_after_a_long_rest_have_their_time(watched: Watched) -
 def test_a_broker_that_is_silent_is_told_also_of_one_that_was_caught_up(watched: Watched) -> None:
     watched.node.waits_since = watched.loop.now()
     assert watched.pass_by(5) is None
-    assert "source broker 1 has not answered since" in str(watched.pass_by(2))
+    assert "source broker 1 has not responded since" in str(watched.pass_by(2))
 
 
 def test_a_quota_that_lets_nothing_through_is_named(watched: Watched) -> None:

@@ -129,8 +129,8 @@ def test_configs_that_the_target_does_not_know_are_left_out_and_named(
     assert target.topics["A.c"] == {}
     assert target.asked == 1
     assert (
-        "Topic A.a has no message.downconversion.enable, remote.log.copy.disable: the target's "
-        "Kafka version does not know this config" in caplog.text
+        "Created topic A.a without message.downconversion.enable, remote.log.copy.disable: the "
+        "target's Kafka version does not know this config" in caplog.text
     )
 
 
@@ -148,4 +148,4 @@ def test_where_the_target_does_not_say_what_it_knows_the_refusal_stands(
     (failure,) = applied(target, {"a": {"newer": "1"}})
     assert isinstance(failure.error, ConnectError)
     assert "Unknown topic config name: newer" in str(failure)
-    assert "Cannot learn which topic configs the target knows" in caplog.text
+    assert "Cannot find out which topic configs the target knows" in caplog.text

@@ -54,7 +54,9 @@ def test_heartbeats_are_copied_even_where_the_filter_says_no() -> None:
     assert selector(topics="orders").skip("heartbeats") is None
     assert selector(topics="orders").skip("C.heartbeats") is None
     refused = selector(topics="orders", heartbeats=False).skip("heartbeats")
-    assert refused == Skip("heartbeats", SkipReason.FILTER, "not in topics (orders)")
+    assert refused == Skip(
+        "heartbeats", SkipReason.FILTER, "no element of topics matches it (orders)"
+    )
 
 
 def test_heartbeats_of_the_target_do_not_return() -> None:

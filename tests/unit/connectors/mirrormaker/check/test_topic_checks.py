@@ -31,7 +31,7 @@ def test_more_replicas_than_brokers_is_one_finding_for_each_key() -> None:
     first, second = replication_findings("A->B", wanted)
     assert first.level is Level.ERROR
     assert first.text == (
-        "A.a, A.b cannot be created: 3 replicas need 3 brokers, and the cluster has 1; "
+        "A.a, A.b cannot be created: replication factor 3 needs 3 brokers, but the cluster has 1; "
         "set replication.factor to 1 or less"
     )
     assert second.text.endswith("has 2; set heartbeats.topic.replication.factor to 2 or less")

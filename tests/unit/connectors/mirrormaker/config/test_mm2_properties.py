@@ -65,7 +65,7 @@ def test_only_flows_into_the_named_clusters_run() -> None:
 @pytest.mark.parametrize(
     ("props", "targets", "message"),
     [
-        ({}, ["C"], "Invalid value C for configuration --clusters: must be among clusters=A,B"),
+        ({}, ["C"], "Invalid value C for configuration --clusters: must be one of clusters=A,B"),
         ({"emit.heartbeats.enabled": "false"}, ["A"], "Nothing to run into A"),
         ({"clusters": "A"}, None, "Nothing to run"),
         ({"A->B.enabled": "yes"}, None, "Invalid value yes for configuration A->B.enabled"),
@@ -112,7 +112,7 @@ def test_old_names_are_taken_with_a_warning(old: str, new: str, level: str) -> N
 def test_the_new_name_counts_where_both_are_set() -> None:
     made = of({"topics.blacklist": "old", "topics.exclude": "new"})
     assert made.connector_config("A", "B", "MirrorSourceConnector")["topics.exclude"] == "new"
-    assert any("it is ignored, because" in warning for warning in made.warnings)
+    assert any("it is ignored because" in warning for warning in made.warnings)
 
 
 @pytest.mark.parametrize(
@@ -123,19 +123,22 @@ def test_the_new_name_counts_where_both_are_set() -> None:
             "no effect at the top level; write <target cluster>.offset",
         ),
         ("exactly.once.source.support", "write <target cluster>.exactly.once.source.support"),
-        ("producer.linger.ms", "write <cluster>.producer.linger.ms, for each cluster"),
+        ("producer.linger.ms", "write <cluster>.producer.linger.ms for each cluster"),
         ("use.defaults.from", "write <source>-><target>.use.defaults.from"),
         ("source.consumer.fetch.min.bytes", "write <source>-><target>.source.consumer.fetch"),
         ("refresh.topic.interval.seconds", "did you mean refresh.topics.interval.seconds?"),
         ("task.max", None),
         ("A->B.topcis", "is unknown and has no effect; did you mean A->B.topics?"),
-        ("A->B.offset.flush.interval.ms", "never reaches the worker; write B.offset.flush"),
+        ("A->B.offset.flush.interval.ms", "does not apply to the worker; write B.offset.flush"),
         ("A->B.producer.linger.ms", "applies only to the producer of offset syncs; for copied"),
         ("A->B.producer.override.lingr.ms", "did you mean ...producer.linger.ms?"),
-        ("A->B.source.cluster.linger.ms", "only bootstrap and security properties count"),
-        ("A->C.enabled", "has no effect: C is not among clusters=A,B"),
+        ("A->B.source.cluster.linger.ms", "only bootstrap and security properties"),
+        ("A->C.enabled", "has no effect: not among clusters=A,B: C"),
         ("A->A.enabled", "source and target of A->A are the same cluster"),
-        ("A.topics", "has no effect for a cluster; write <source>-><target>.topics with A"),
+        (
+            "A.topics",
+            "has no effect for a cluster; write <source>-><target>.topics for a flow of A",
+        ),
         ("A.consumer.isolation.levels", "did you mean ...consumer.isolation.level?"),
         ("B.bootstrap.server", "did you mean B.bootstrap.servers?"),
         ("B.metrics.listener", "has no effect for a cluster; write metrics.listener at the top"),
@@ -194,7 +197,7 @@ def test_a_clusters_own_value_that_the_top_level_beats_is_pointed_out() -> None:
 
 def test_a_config_that_only_sends_heartbeats_is_pointed_out() -> None:
     made = of({"A->B.enabled": "false"})
-    assert "no flow is enabled, so only heartbeats are sent; A->B.enabled=true mirrors" in (
+    assert "no flow is enabled, so only heartbeats are sent; set A->B.enabled=true to mirror" in (
         made.warnings
     )
 

@@ -49,7 +49,7 @@ def test_nobody_of_an_earlier_batch_can_write_when_the_next_is_given_out(sizes: 
 
 def test_at_its_start_a_task_claims_all_that_there_can_be() -> None:
     assert ClaimedIds("g-c-0", COUNT).missing == [lane_id("g-c-0", n) for n in range(COUNT)]
-    with pytest.raises(ValueError, match="1 lanes are wanted, and 0 are claimed"):
+    with pytest.raises(ValueError, match="1 lanes are needed, but only 0 are claimed"):
         ClaimedIds("g-c-0", COUNT).take(1)
 
 
