@@ -67,7 +67,7 @@ class BrokerRouting:
 
     def follow(self) -> None:
         """Apply new metadata of either cluster."""
-        for partition in self._partitions.values():
+        for partition in tuple(self._partitions.values()):
             self.place(partition)
         for written in self._offsets_partitions():
             self._place_on_target(written)
@@ -97,6 +97,8 @@ class BrokerRouting:
         """Follow the partition's leaders on both sides."""
         source = self._source.snapshot
         self._on_placing(partition)
+        if self._partitions.get(partition.source) is not partition:
+            return  # it was leaving, and the metadata explained its last batch
         leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
         if epoch != partition.source_epoch or self._loop.now() >= partition.preferred_until:
             partition.preferred_replica = UNKNOWN
