@@ -129,9 +129,9 @@ def test_without_a_master_a_job_computes_in_the_process_and_says_why() -> None:
         with job(on_spark, shared=shared, in_process=in_process, properties=nowhere) as made:
             wait_until(lambda: made.status.runs, WAIT_S, "the run")
             assert shared.session is None
-            assert "spark://127.0.0.1:1 cannot be reached" in shared.state.reason
-            assert "waiting for Spark, which is failed: The Spark master" in made.status.text
-            assert "process: Spark is failed: The Spark master" in made.status.engine
+            assert "Cannot reach the Spark master spark://127.0.0.1:1" in shared.state.reason
+            assert "waiting for Spark, which is failed: Cannot reach the Spark master" in made.status.text
+            assert "process: Spark is failed: Cannot reach the Spark master" in made.status.engine
     finally:
         shared.close()
     assert computed

@@ -38,7 +38,8 @@ def test_a_cluster_of_tomorrow_asks_for_an_upgrade_of_ours() -> None:
     text = refusal("B", "target", broker(produce=(9, 20)))
     assert text == (
         "Cluster B cannot be mirrored to: its broker b:9092 supports Produce from version 9 on; "
-        "version 8 is needed. This release is too old for it: upgrade kafka-connect-mirror"
+        "version 8 is needed. This release of kafka-connect-mirror is too old for the broker: "
+        "upgrade kafka-connect-mirror"
     )
 
 

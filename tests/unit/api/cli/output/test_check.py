@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 def report() -> CheckReport:
     flow = FlowReport("A", "B", mirrors=True)
     flow.topics.append(TopicReport("t", "A.t", 2, "create", -1, {"b": "2", "a": "1"}))
-    flow.skipped.append(Skip("[red]x", SkipReason.FILTER, "topics.exclude has [red]x"))
+    flow.skipped.append(Skip("[red]x", SkipReason.FILTER, "[red]x in topics.exclude matches it"))
     flow.clients.append(ClientReport("source consumer", (ClientSetting("k", "v", "A.consumer.k"),)))
     return CheckReport(
         [ClusterReport("A", "a:1", "id", 3, 7), ClusterReport("B", "b:1", error="gone")],

@@ -155,5 +155,5 @@ def test_what_is_no_page_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     store.take(b"\x00", b"x", 7)
     store.take(page_key("t", 0, 5), b"x", 8)
     store.take(None, None, 9)
-    assert [record.getMessage().split()[1] for record in caplog.records] == ["7", "8", "9"]
+    assert [record.getMessage().split()[2] for record in caplog.records] == ["7", "8", "9"]
     assert places(store, {T: [5]}) == {}
