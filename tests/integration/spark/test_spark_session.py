@@ -164,11 +164,11 @@ def test_the_next_user_s_properties_count_where_nobody_uses_the_session_any_more
     first = shared.acquire("first", {"spark.master": "spark://127.0.0.1:1"})
     second = shared.acquire("second", {"spark.master": "spark://127.0.0.1:2"})
     try:
-        wait_until(lambda: "127.0.0.1:1 cannot" in shared.state.reason, WAIT_S, "the first's")
+        wait_until(lambda: "master spark://127.0.0.1:1:" in shared.state.reason, WAIT_S, "the first's")
         first.release()
         second.release()
         shared.acquire("third", {"spark.master": "spark://127.0.0.1:3"})
-        wait_until(lambda: "127.0.0.1:3 cannot" in shared.state.reason, WAIT_S, "the third's")
+        wait_until(lambda: "master spark://127.0.0.1:3:" in shared.state.reason, WAIT_S, "the third's")
     finally:
         shared.close()
 
