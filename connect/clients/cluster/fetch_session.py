@@ -67,6 +67,12 @@ class FetchSession:
         """Return the partition as in the last request, or None if it did not contain it."""
         return self._known.get(key)
 
+    def smallest_request(self) -> int:
+        """Return the least bytes that the next fetch requests of a partition; 0 if it has none."""
+        wanted = {key: each for key, each in self._known.items() if key not in self._removed}
+        wanted.update(self._changed)
+        return min((each.max_bytes for each in wanted.values()), default=0)
+
     @property
     def empty(self) -> bool:
         """Whether there is nothing to fetch."""

@@ -125,6 +125,11 @@ class Throttle:
         return self._flow is not None or bool(self._topics)
 
     @property
+    def limits_flow(self) -> bool:
+        """Whether there is a limit on the whole flow."""
+        return self._flow is not None
+
+    @property
     def holds(self) -> bool:
         """Whether nothing at all may be fetched now."""
         return self._flow is not None and self._flow.holds
@@ -137,6 +142,20 @@ class Throttle:
         return max(
             _LEAST_FETCH_BYTES, round(self._flow.fetch_bytes() / max(1, self._budget.readers))
         )
+
+    def fetch_size(self, most: int, smallest: int) -> int:
+        """Return the bytes that a fetch may request in all, at most `most`. `smallest`: the least
+        that it requests of a partition.
+
+        Under the flow's limit it is a multiple of that. The broker would fill the rest with a part
+        of a batch of the next partition and move that partition to the end of its session, so it
+        would never be the first one, and never get a whole batch.
+        """
+        limited = self.response_bytes
+        if limited is None:
+            return most
+        size = min(most, limited)
+        return size - size % smallest or size if smallest else size
 
     def fetch_bytes_of(self, partition: PartitionCopy, most: int) -> int:
         """Return the bytes that one fetch may request of a partition, at most `most`."""

@@ -19,6 +19,7 @@ from tests.support.limits import (
 )
 from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.producing import numbered, produce
+from tests.support.topics import end_offsets, topic_names
 from tests.support.waiting import wait_until
 from tests.support.worker_flow import worker_flow
 
@@ -68,6 +69,26 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         assert "mirror.rate.bytes" in refused.error[1]
     for topic in (slow, free):
         assert_equal_logs(flow, topic)
+
+
+def test_a_low_limit_starves_no_partition_of_a_task(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    """A response at this limit has room for some batches of one partition, and a part of a batch of
+    the next one."""
+    topic, records = flow.topic("t", partitions=2), 2_000
+    for partition in range(2):
+        produce(flow.source_servers, topic, numbered(records, partition=partition), batch_records=5)
+    low = {"mirror.rate.records": "60", "tasks.max": "1"}
+    with worker_flow(flow, logs, tmp_path, WITHOUT, low) as running:
+
+        def both_are_copied() -> bool:
+            if flow.remote(topic) not in topic_names(flow.target_servers):
+                return False
+            return all(end_offsets(flow.target_servers, flow.remote(topic)).values())
+
+        wait_until(both_are_copied, 60.0, "records of both partitions")
+        assert running.count(topic) < 2 * records, "the limit was too high to tell"
 
 
 @pytest.mark.slow

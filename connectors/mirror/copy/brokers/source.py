@@ -137,8 +137,8 @@ class SourceNode(BrokerNode):
             return
         self._budget.reach(self.round_trip_s)
         size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
-        if self._throttle.on:
-            size = min(size, self._throttle.response_bytes or size)
+        if self._throttle.limits_flow:
+            size = self._throttle.fetch_size(size, self._session.smallest_request())
         if not self._budget.admit(self, size):
             return
         request = self._session.next_request()

@@ -99,3 +99,14 @@ def test_it_is_empty_when_everything_was_dropped() -> None:
     assert not session.empty
     session.drop(A)
     assert session.empty
+
+
+def test_the_smallest_request_is_that_of_the_partitions_in_the_next_fetch() -> None:
+    session = established(A, B)
+    assert session.smallest_request() == 1000
+    session.want(B, FetchPartition(1, 0, 300))
+    assert session.smallest_request() == 300
+    session.drop(B)
+    assert session.smallest_request() == 1000
+    session.drop(A)
+    assert session.smallest_request() == 0

@@ -169,6 +169,17 @@ def test_fetches_ask_for_whole_batches(two: Task) -> None:
     assert two.throttle.fetch_bytes_of(slow, most) == 19 * KB, "else only one of all would come"
 
 
+def test_a_fetch_leaves_no_room_for_a_part_of_a_batch(two: Task) -> None:
+    """Else a partition that gets the rest of every response never gets a whole batch."""
+    assert two.throttle.fetch_size(4000 * KB, 200) == 4000 * KB, "no limit"
+    two.limit(FlowLimits(RateLimit(20 * KB)))
+    assert two.throttle.response_bytes == 16 * 1024
+    assert two.throttle.fetch_size(4000 * KB, 16_200) == 16_200
+    assert two.throttle.fetch_size(4000 * KB, 5_000) == 15_000
+    assert two.throttle.fetch_size(10_000, 4_000) == 8_000
+    assert two.throttle.fetch_size(4000 * KB, 20_000) == 16 * 1024, "a batch comes whole"
+
+
 def test_a_topic_with_large_batches_brings_no_more_at_a_time(two: Task) -> None:
     """A batch comes whole, but not one of each partition in one fetch."""
     two.limit(of_topic("slow", RateLimit(100 * KB)))
