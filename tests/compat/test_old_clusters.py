@@ -132,7 +132,7 @@ def test_records_configs_and_groups_arrive(
         assert_same_records(flow, topic)
     assert topic_configs(flow.target_servers, flow.remote(with_configs)) == configs
     for name in unknown:
-        assert f"Topic {flow.remote(with_configs)} has no {name}" in log.read_text()
+        assert f"Created topic {flow.remote(with_configs)} without {name}" in log.read_text()
     read = consume(flow.target_servers, group, [remote])
     assert read == [b"v%d" % n for n in TRANSACTED[GROUP_PLACES[-1][1] :]]
 

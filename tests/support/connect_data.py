@@ -79,7 +79,7 @@ def _is_meant(case: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
     if case.get("class") == "storage.StringConverter" and case["kind"] == "to_bytes":
         if isinstance(value, dict) and ours.get("bytes") == value.get("bytes"):
             return True
-        return "cannot write bytes that are inside" in message
+        return "cannot write bytes inside" in message
     schema = case.get("schema", case.get("record", {}).get("valueSchema"))
     number = isinstance(value, int | float) or (
         isinstance(value, dict) and bool({"i32", "f64"} & value.keys())

@@ -25,7 +25,7 @@ __all__ = ["OffsetSyncProducer", "RecordProducer"]
 
 _LOG = logging.getLogger(__name__)
 
-_PAGES = "Pages of the offset map"
+_PAGES = "pages of the offset map"
 
 MAX_SYNCS_IN_FLIGHT = 10
 """Maximum number of offset syncs in flight, as in MirrorMaker 2. Further syncs wait, and only the
@@ -115,7 +115,7 @@ class OffsetSyncProducer:
 
     def _sync_delivered(self, error: ConnectError | None) -> None:
         self._syncs_in_flight -= 1
-        self._note("Offset syncs", error)
+        self._note("offset syncs", error)
 
     # Map pages: acknowledged before the offsets that they cover are stored.
 

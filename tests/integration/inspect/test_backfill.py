@@ -245,7 +245,8 @@ def test_a_target_with_records_of_its_own_is_refused(flow: MirroredFlow, tmp_pat
     produce(flow.source_servers, topic, numbered(100))
     remote = create_topic(flow.target_servers, name=flow.remote(topic))
     produce(flow.target_servers, remote, [Record(b"of somebody else", b"k")])
-    with pytest.raises(LaterRecordsThere, match=rf"{topic}-0: offset 0 of {remote}-0 is not the"):
+    expected = rf"{topic}-0: the record at offset 0 of {remote}-0 is not the"
+    with pytest.raises(LaterRecordsThere, match=expected):
         backfill(flow.properties(), tmp_path)
     assert end_offset(flow.target_servers, remote) == 1
 

@@ -197,7 +197,7 @@ def test_a_topic_that_may_not_be_described_any_more_is_not_taken_for_gone(
         with denied(flow.source_servers, flow.syncs_topic, AclOperation.WRITE):
             produce(flow.source_servers, hidden, numbered(10, start=10))
             flow.wait_records(hidden, [20])
-            wait_until(lambda: "Offset syncs are not written" in told(TASK), SOON_S, "it is told")
+            wait_until(lambda: "Cannot write offset syncs" in told(TASK), SOON_S, "it is told")
         produce(flow.source_servers, hidden, numbered(10, start=20))
         wait_until(lambda: not told(TASK), SOON_S, "syncs are written again")
         assert_equal_logs(flow, hidden)

@@ -288,7 +288,7 @@ def test_where_the_map_may_not_be_written_copying_goes_on_without(
         # The flow is well, as MirrorMaker 2 has no map; its log says so.
         wait_until(
             lambda: any(
-                "Pages of the offset map are not written" in log.read_text()
+                "Cannot write pages of the offset map" in log.read_text()
                 for log in logs.rglob("*.log")
             ),
             TIMEOUT_S,
