@@ -270,5 +270,5 @@ class TestGuardedProcess:
         wait_until(lambda: not alive(int(log.read_text())), 10, "end of the command's child")
 
     def test_a_command_that_does_not_exist_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(ProcessFailed, match="Cannot start .*no-such-command"):
+        with pytest.raises(ProcessFailed, match=r"Cannot start .*no-such-command"):
             GuardedProcess([str(tmp_path / "no-such-command")], tmp_path / "log")
