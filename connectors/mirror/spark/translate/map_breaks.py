@@ -101,6 +101,8 @@ def _segments(stretches: DataFrame) -> DataFrame:
         "reach",
         "lost",
         "loss",
+        # What was copied after a loss may have replaced its page.
+        F.expr("lost or session > loss").alias("maybe_lost"),
         "nth",
         number(1).alias("source_gap"),
         F.shiftrightunsigned(zigzag, 1)
@@ -122,7 +124,7 @@ def _segments(stretches: DataFrame) -> DataFrame:
         *_PARTITION,
         "if(nth < 0, 0L, start) as source_start",
         "if(nth < 0, 0L, least(start + length, following.first_source)) as source_end",
-        "if(nth >= 0, target, if(first_target = 0 or lost, 0L, null)) as target_start",
+        "if(nth >= 0, target, if(first_target = 0 or maybe_lost, 0L, null)) as target_start",
         "case when nth < 0 then if(first_target = 0, 0L, null) when length = 0 then null"
         " when ahead is not null and (following is null or ahead.start < following.first_source)"
         " then ahead.target when seen then following.first_target end as gap_target",
