@@ -68,7 +68,7 @@ def _session_is_the_clock() -> Iterator[None]:
     def init(self: PartitionPages, session: int, *, settled: bool = False) -> None:
         begin(self, session, settled=settled)
 
-    def settle(self: PartitionPages, spans: Iterable[PageSpan]) -> list[PageSpan]:
+    def settle(self: PartitionPages, spans: Iterable[PageSpan], loss: int = -1) -> list[PageSpan]:
         self._guessed = None
         return list(spans)
 
