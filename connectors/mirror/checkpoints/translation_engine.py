@@ -42,6 +42,7 @@ from connectors.mirror.offsets.translator import (
     TranslationTopics,
     Translator,
 )
+from connectors.spark.errors import SparkJobFailed, SparkUnavailable
 from connectors.spark.requirements import SparkMissing, missing_pyspark
 from connectors.spark.session_state import SPARK_JOB_GROUP, SPARK_SESSION_GROUP
 
@@ -167,7 +168,6 @@ class TranslationEngine:
             self._rest("Group offset sync")
             return plan_group_offsets(checkpoints, states, committed)
         from connectors.mirror.spark.translate.group_offset_plan import plan_on_spark
-        from connectors.spark.errors import SparkJobFailed, SparkUnavailable
 
         queries = self._spark_queries("Group offset sync")
         try:
@@ -218,9 +218,7 @@ class TranslationEngine:
 
     def _spark_queries(self, work: str, *, kafka: bool = False) -> SparkQueries:
         """Create the Spark queries of one thread, and show them on the metrics page."""
-        from connectors.spark.errors import SparkUnavailable
         from connectors.spark.queries import SparkQueries
-        from connectors.spark.session import shared_session
 
         setup = self._setup
         with self._lock:
@@ -239,7 +237,7 @@ class TranslationEngine:
                 self._queries[work] = queries
                 register = self.metrics.register
                 self._removers += [
-                    register(SPARK_SESSION_GROUP, {}, shared_session().read),
+                    register(SPARK_SESSION_GROUP, {}, queries.read_session),
                     register(SPARK_JOB_GROUP, {"job": name}, queries.read),
                 ]
             return queries
