@@ -18,6 +18,7 @@ from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
 from connectors.mirror.offsets.offset_map_trim import MapTopic
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
+from connectors.mirror.source.catch_up import CatchUp
 from connectors.mirror.source.task import MirrorSourceTask
 from connectors.mirror.source.task_clients import TaskClients
 from tests.simulation.kafka.access import AccessFaults, SimulatedAccess
@@ -196,6 +197,8 @@ class SimulatedClients(TaskClients):
         shared: Callable[[], bool],
     ) -> None:
         self.clock = clock
+        # The process's own would keep every simulated task that a crash ends.
+        self.catch_up = CatchUp(clock)
         self._books = _Books(timeline, life, session, syncs, pages)
         self.oracle = oracle
         self.session = session
