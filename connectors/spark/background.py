@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["BackgroundSpark", "Copying"]
 
 Copying = Callable[[float], bool]
-"""Whether copies of this process have not caught up yet. Its argument: the seconds since the
-process began to copy after which they count as caught up."""
+"""Whether copies of this process have not caught up yet. Its argument: the age of the process, in
+seconds, at which they count as caught up."""
 
 
 class BackgroundSpark:

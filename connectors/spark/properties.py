@@ -68,8 +68,8 @@ START_DELAY = ConfigKey(
     Range(0),
     Importance.LOW,
     "A Spark session on this machine that only periodic jobs need is started once the copies of "
-    "the process have caught up, or this long after they began. Until then the process computes "
-    "what is due. Not a key of MirrorMaker 2.",
+    "the process have caught up, or this long after the process began. Until then the process "
+    "computes what is due. Not a key of MirrorMaker 2.",
 )
 
 PYSPARK_VERSION = "4.0.0"

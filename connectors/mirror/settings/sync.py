@@ -194,7 +194,7 @@ class SettingsSync:
             return None
         source = clusters.source.describe_topic_acls(self._timeout)
         if not source:
-            return None  # Also raised if there is no authorizer.
+            return None  # A source without an authorizer has none, too.
         target = self._acls_of(clusters.target)
         selector = clusters.selector
         names = {acl.topic for acl in source}
