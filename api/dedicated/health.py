@@ -1,4 +1,5 @@
-"""Builds the body of `/health`: the health of every connector, task and partition.
+"""Builds the body of `/health`: the health of every connector, task and partition, and the engine
+that computes each periodic job.
 
 A RUNNING task is not healthy if one of its partitions makes no progress or reports a problem. The
 task's state alone would not show that.
@@ -7,8 +8,9 @@ task's state alone would not show that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from connect.metrics.registry import MetricSample
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
@@ -34,8 +36,11 @@ def _is_well(status: Status) -> bool:
     return status.state in _WELL and status.trace is None
 
 
-def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str, object]:
-    """Return the body of `/health`. `flows`: the connectors of each flow, `a->b`."""
+def health_document(
+    flows: Mapping[str, Sequence[ConnectorStatus]], jobs: Iterable[MetricSample] = ()
+) -> dict[str, object]:
+    """Return the body of `/health`. `flows`: the connectors of each flow, `a->b`. `jobs`: the
+    metrics of the process's periodic jobs (`SPARK_JOB_GROUP`)."""
     ill = [
         f"{flow} {connector.name}".strip()
         for flow, connectors in flows.items()
@@ -49,6 +54,14 @@ def health_document(flows: Mapping[str, Sequence[ConnectorStatus]]) -> dict[str,
             {**({"flow": flow} if flow else {}), **_connector(connector)}
             for flow, connectors in flows.items()
             for connector in connectors
+        ],
+        "jobs": [
+            {
+                "name": job.tags["job"],
+                "engine": job.values.get("engine") or None,
+                "status": job.values["status"],
+            }
+            for job in jobs
         ],
     }
 

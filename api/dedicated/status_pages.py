@@ -22,6 +22,7 @@ from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus
 from connectors.mirrormaker.mirror_maker import SOURCE
+from connectors.spark.session_state import SPARK_JOB_GROUP
 
 __all__ = ["DISTRIBUTION", "Flows", "create_app"]
 
@@ -59,6 +60,7 @@ def create_app(flows: Flows) -> FastAPI:
     def health_page() -> JSONResponse:
         # The status is 200 even if something is not healthy. The process responds, and a restart by
         # a probe would stop the healthy partitions without mending the others.
-        return JSONResponse(health_document(flows.statuses()))
+        jobs = flows.metrics.collect(SPARK_JOB_GROUP)
+        return JSONResponse(health_document(flows.statuses(), jobs))
 
     return app

@@ -60,6 +60,8 @@ class MetricSample:
 class _Registration:
     name: str
     read: ReadSamples
+    group: str | None = None
+    """The only group that `read` returns; None: known only when it is read."""
     failing: bool = False
 
 
@@ -80,13 +82,17 @@ class MetricRegistry:
         later.
         """
         own = dict(tags)
-        return self.register_samples(f"{group} {own}", lambda: [MetricSample(group, own, read())])
+        return self.register_samples(
+            f"{group} {own}", lambda: [MetricSample(group, own, read())], group
+        )
 
-    def register_samples(self, name: str, read: ReadSamples) -> Callable[[], None]:
-        """Register metrics whose groups and tags are known only when read. `name` is for the
-        log.
+    def register_samples(
+        self, name: str, read: ReadSamples, group: str | None = None
+    ) -> Callable[[], None]:
+        """Register metrics whose tags are known only when read. `name` is for the log. `group`: the
+        only group that `read` returns; None: it may return any.
         """
-        registration = _Registration(name, read)
+        registration = _Registration(name, read, group)
         with self._lock:
             number = self._next
             self._next += 1
@@ -106,14 +112,18 @@ class MetricRegistry:
         """
         return _Scoped(self, tags)
 
-    def collect(self) -> list[MetricSample]:
-        """Read all metrics, in the order of registration.
+    def collect(self, group: str | None = None) -> list[MetricSample]:
+        """Read all metrics, or those of one group, in the order of registration.
 
         If a `read` function raises, its metrics are omitted, the first failure is logged, and each
         failure is counted.
         """
         with self._lock:
-            registrations = list(self._registrations.values())
+            registrations = [
+                each
+                for each in self._registrations.values()
+                if group is None or each.group in (None, group)
+            ]
         samples: list[MetricSample] = []
         for registration in registrations:
             try:
@@ -126,7 +136,7 @@ class MetricRegistry:
         samples.append(
             MetricSample(REGISTRY_GROUP, {}, {"failed-read-count": float(self._failed_reads)})
         )
-        return samples
+        return [each for each in samples if group is None or each.group == group]
 
     def _failed(self, registration: _Registration, error: Exception) -> None:
         with self._lock:
@@ -149,8 +159,12 @@ class _Scoped(MetricRegistry):
         self._registry = registry
         self._tags = dict(tags)
 
-    def register_samples(self, name: str, read: ReadSamples) -> Callable[[], None]:
-        return self._registry.register_samples(f"{name} {self._tags}", lambda: self._tagged(read()))
+    def register_samples(
+        self, name: str, read: ReadSamples, group: str | None = None
+    ) -> Callable[[], None]:
+        return self._registry.register_samples(
+            f"{name} {self._tags}", lambda: self._tagged(read()), group
+        )
 
     def _tagged(self, samples: Iterable[MetricSample]) -> Iterable[MetricSample]:
         for sample in samples:
@@ -159,5 +173,5 @@ class _Scoped(MetricRegistry):
             else:
                 yield replace(sample, tags={**sample.tags, **self._tags})
 
-    def collect(self) -> list[MetricSample]:
-        return self._registry.collect()
+    def collect(self, group: str | None = None) -> list[MetricSample]:
+        return self._registry.collect(group)

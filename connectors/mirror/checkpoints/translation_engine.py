@@ -22,11 +22,12 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from connect.clients.groups.consumer_groups import Committed, GroupListing
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.metrics.registry import MetricRegistry
+from connect.metrics.registry import MetricRegistry, MetricValue
 from connectors.mirror.checkpoints.group_offset_sync import (
     Checkpoints,
     GroupPlan,
@@ -55,6 +56,13 @@ __all__ = ["Engine", "EngineSetup", "TranslationEngine"]
 _LOG = logging.getLogger(__name__)
 
 Engine = Literal["auto", "process", "spark"]
+
+# The two jobs of a checkpoint task, and the engines of their last runs, as metrics show them.
+_TRANSLATION, _GROUP_SYNC = "Checkpoints", "Group offset sync"
+_SPARK = "spark"
+_NO_SESSION = "process: Spark is not ready or failed"
+_NO_PYSPARK = "process: PySpark is not installed"
+_SELDOM = "process: too few large rounds in a row to start Spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,7 @@ class TranslationEngine:
         self._lock = threading.Lock()
         self._closed = False
         self._queries: dict[str, SparkQueries] = {}
+        self._engines = dict.fromkeys((_TRANSLATION, _GROUP_SYNC), "")
         self._removers: list[Callable[[], None]] = []
         self._reading: Translator | None = None
         self._round_by_round: SparkRounds | None = None
@@ -96,6 +105,11 @@ class TranslationEngine:
         self._answer = LastTranslation()
         self._said = ""
         self._has_pyspark = missing_pyspark() is None
+        for work in self._engines:
+            tags = {"job": self._job_name(work)}
+            self._removers.append(
+                self.metrics.register(SPARK_JOB_GROUP, tags, partial(self._read_job, work))
+            )
 
     def open(self, deadline: Deadline) -> None:
         """Load the offset syncs and the offset map, if the process translates. Raises
@@ -111,12 +125,14 @@ class TranslationEngine:
         self, offsets: Sequence[GroupOffset], deadline: Deadline
     ) -> Sequence[Place | None]:
         if self._local is None:
+            self._engines[_TRANSLATION] = _SPARK
             return self._reading_spark().translate(offsets, deadline)
         self._local.catch_up(deadline)
         if self._setup.engine == "auto" and self._rounds.is_wide(len(offsets)):
             return self._wide_round(self._local, offsets)
         self._rounds.interrupted()
-        self._rest("Checkpoints")
+        self._rest(_TRANSLATION)
+        self._engines[_TRANSLATION] = self._why_in_process(len(offsets))
         return self._local.places(offsets)
 
     def _wide_round(
@@ -125,12 +141,14 @@ class TranslationEngine:
         known = self._answer.of(local.version, offsets)
         if known is not None:
             self._rounds.interrupted()
-            self._rest("Checkpoints")
+            self._rest(_TRANSLATION)
             return known
         if self._rounds.worth_spark() and self._has_pyspark:
             found = self._round_spark(local).places(offsets)
+            self._engines[_TRANSLATION] = _SPARK if found.on_spark else _NO_SESSION
             return self._answer.keep(found.places) if found.on_spark else found.places
-        self._rest("Checkpoints")
+        self._rest(_TRANSLATION)
+        self._engines[_TRANSLATION] = self._why_in_process(len(offsets))
         began = self._clock.monotonic()
         places = local.places(offsets)
         self._rounds.took(self._clock.monotonic() - began)
@@ -142,7 +160,7 @@ class TranslationEngine:
 
             self._reading = SparkTopicTranslator(
                 self._setup.topics,
-                self._spark_queries("Checkpoints", kafka=True),
+                self._spark_queries(_TRANSLATION, kafka=True),
                 keep_all_while_loading=self._setup.keep_all_syncs,
             )
         return self._reading
@@ -151,7 +169,7 @@ class TranslationEngine:
         if self._round_by_round is None:
             from connectors.mirror.spark.translate.round_translator import SparkRounds
 
-            self._round_by_round = SparkRounds(local, self._spark_queries("Checkpoints"))
+            self._round_by_round = SparkRounds(local, self._spark_queries(_TRANSLATION))
         return self._round_by_round
 
     # Methods of the syncing thread.
@@ -164,12 +182,15 @@ class TranslationEngine:
     ) -> GroupPlan:
         """Like `group_offset_sync.plan_group_offsets`. With the engine `spark`, raises
         `SparkUnavailable` and `SparkJobFailed`."""
-        if not self._plans_on_spark(sum(map(len, checkpoints.values()))):
-            self._rest("Group offset sync")
+        offsets = sum(map(len, checkpoints.values()))
+        if not self._plans_on_spark(offsets):
+            self._rest(_GROUP_SYNC)
+            self._engines[_GROUP_SYNC] = self._why_in_process(offsets)
             return plan_group_offsets(checkpoints, states, committed)
         from connectors.mirror.spark.translate.group_offset_plan import plan_on_spark
 
-        queries = self._spark_queries("Group offset sync")
+        queries = self._spark_queries(_GROUP_SYNC)
+        self._engines[_GROUP_SYNC] = _SPARK
         try:
             # The process needs less than a second for it, which does not justify a session.
             session = queries.session(start=self._local is None)
@@ -178,6 +199,7 @@ class TranslationEngine:
         except (SparkUnavailable, SparkJobFailed) as error:
             if self._local is None:
                 raise
+            self._engines[_GROUP_SYNC] = _NO_SESSION
             if str(error) != self._said:
                 self._said = str(error)
                 _LOG.info(
@@ -226,18 +248,30 @@ class TranslationEngine:
                 raise SparkUnavailable(f"{setup.task} is being stopped")
             queries = self._queries.get(work)
             if queries is None:
-                name = f"{work} of {setup.task}"
                 queries = SparkQueries(
-                    name,
+                    self._job_name(work),
                     setup.props,
                     kafka=kafka,
                     on_ready=setup.on_ready,
                     background=setup.engine != "spark",
                 )
                 self._queries[work] = queries
-                register = self.metrics.register
-                self._removers += [
-                    register(SPARK_SESSION_GROUP, {}, queries.read_session),
-                    register(SPARK_JOB_GROUP, {"job": name}, queries.read),
-                ]
+                self._removers.append(
+                    self.metrics.register(SPARK_SESSION_GROUP, {}, queries.read_session)
+                )
             return queries
+
+    def _job_name(self, work: str) -> str:
+        return f"{work} of {self._setup.task}"
+
+    def _read_job(self, work: str) -> dict[str, MetricValue]:
+        queries = self._queries.get(work)
+        values: dict[str, MetricValue] = {"status": "idle"} if queries is None else queries.read()
+        return {**values, "engine": self._engines[work]}
+
+    def _why_in_process(self, offsets: int) -> str:
+        if self._setup.engine == "process":
+            return "process: mirror.translation.engine is process"
+        if not self._rounds.is_wide(offsets):
+            return f"process: the round had fewer than {self._setup.min_offsets} offsets"
+        return _SELDOM if self._has_pyspark else _NO_PYSPARK

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from connect.clients.groups.consumer_groups import Committed
 from connect.clock import Deadline
-from connect.metrics.registry import MetricRegistry
+from connect.metrics.registry import MetricRegistry, MetricValue
 from connectors.mirror.checkpoints.translation_engine import Engine, EngineSetup, TranslationEngine
 from connectors.mirror.formats import Checkpoint, OffsetSync
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
@@ -154,11 +154,17 @@ def test_without_spark_only_the_engine_that_needs_it_waits_and_says_so(
         }
         assert told.keys() == {"Checkpoints of test", "Group offset sync of test"}
         assert all(str(text).startswith("waiting for Spark") for text in told.values())
+        assert engines_of(waiting) == {"spark"}
+        assert engines_of(falling_back) == {"process: Spark is not ready or failed"}
     finally:
         for each in (waiting, falling_back):
             each.close(Deadline(WAIT_S))
         shared.close()
     assert waiting.metrics.collect()[1:] == []
+
+
+def engines_of(engine: TranslationEngine) -> set[MetricValue]:
+    return {job.values["engine"] for job in engine.metrics.collect("spark-job-metrics")}
 
 
 def test_a_wide_round_now_and_then_starts_no_session_and_three_in_a_row_do(
@@ -182,9 +188,13 @@ def test_a_wide_round_now_and_then_starts_no_session_and_three_in_a_row_do(
         return any(str(job.values["status"]).startswith("waiting") for job in jobs)
 
     try:
-        changed, again, narrow = (20, 21), (20, 21), (20,)
-        for offsets in (changed, again, (20, 22), (20, 23), narrow, (20, 24), (20, 25)):
+        changed, again = (20, 21), (20, 21)
+        for offsets in (changed, again, (20, 22), (20, 23)):
             assert not translated(*offsets)
+        assert "process: too few large rounds in a row to start Spark" in engines_of(engine)
+        assert not translated(20)
+        assert not translated(20, 24)
+        assert not translated(20, 25)
         assert translated(20, 26)
         assert translated(20, 26), "what was not computed there is asked again"
         assert not translated(20)

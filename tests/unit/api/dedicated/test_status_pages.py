@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from http.client import HTTPConnection
 from typing import Any
 
@@ -149,6 +150,19 @@ def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiSe
     body = json.loads(get(server, "/health")[2])
     assert body["status"] == "healthy"
     assert body["message"].endswith("are healthy; 2 partitions wait because of mirror.rate.topics")
+
+
+def test_health_shows_which_engine_computes_each_job(worker: Worker, server: ApiServer) -> None:
+    reason = "process: the copies of this process have not caught up yet"
+    for name, engine in (("Config sync of a->b", reason), ("ACL sync of a->b", "")):
+        values = {"status": "idle", "engine": engine, "run-count": 1.0}
+        worker.metrics.register("spark-job-metrics", {"job": name}, partial(dict, values))
+    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
+
+    assert json.loads(get(server, "/health")[2])["jobs"] == [
+        {"name": "Config sync of a->b", "engine": reason, "status": "idle"},
+        {"name": "ACL sync of a->b", "engine": None, "status": "idle"},
+    ]
 
 
 def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -> None:

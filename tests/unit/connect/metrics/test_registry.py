@@ -27,6 +27,26 @@ def test_nothing_is_read_until_somebody_asks() -> None:
     assert len(reads) == 1
 
 
+def test_one_group_is_read_without_the_others() -> None:
+    registry, reads = MetricRegistry(), []
+
+    def read() -> dict[str, float]:
+        reads.append(1)
+        return {"lag": 2}
+
+    registry.register("jobs", {"job": "a"}, lambda: {"x": 1})
+    registry.register("partitions", {}, read)
+    registry.register_samples("any", lambda: [MetricSample("jobs", {"job": "b"}, {"x": 2})])
+    registry.scoped({"flow": "f"}).register("jobs", {"job": "c"}, lambda: {"x": 3})
+
+    assert registry.collect("jobs") == [
+        MetricSample("jobs", {"job": "a"}, {"x": 1}),
+        MetricSample("jobs", {"job": "b"}, {"x": 2}),
+        MetricSample("jobs", {"job": "c", "flow": "f"}, {"x": 3}),
+    ]
+    assert not reads
+
+
 def test_what_was_removed_is_not_shown_and_removing_twice_is_fine() -> None:
     registry = MetricRegistry()
     remove = registry.register("g", {"task": "0"}, lambda: {"x": 1})
