@@ -237,7 +237,11 @@ class BackfillJob:
     # Pieces with an unknown result.
 
     def _lose(self, piece: Chunk, reason: str, began: float) -> None:
-        _LOG.warning("lost a piece, searching the target log for its records: %s", reason)
+        _LOG.warning(
+            "a piece of the copy failed, and it is unknown how many of its records the target has; "
+            "reading the target's log: %s",
+            reason,
+        )
         self._lost_in_a_row += 1
         due = began + piece.seconds + DRAIN_S
         self._lost.append(_Lost(piece, reason, max(self._clock.monotonic(), due)))
@@ -273,7 +277,9 @@ class BackfillJob:
                 advances.append(ChunkProgress(job.source, job.position, landed=end))
         self._dealer.copied(lost.piece, advances, self._clock.monotonic())
         if self._lost_in_a_row >= _LOST_IN_A_ROW:
-            raise RetriableError(f"{_LOST_IN_A_ROW} pieces in a row were lost: {lost.reason}")
+            raise RetriableError(
+                f"{_LOST_IN_A_ROW} pieces of the copy failed in a row: {lost.reason}"
+            )
 
     # Checks during the copy.
 

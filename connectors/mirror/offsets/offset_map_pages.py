@@ -212,8 +212,8 @@ def page_span(first_source: int, value: bytes, at: int = -1) -> PageSpan:
 
 
 def source_at(segments: Iterable[Segment], target: int) -> int | None:
-    """Return the source offset that is at this target offset, or was to be next there; None if
-    these segments do not cover it."""
+    """Return the source offset whose record has this target offset. At the end of a segment, return
+    the source offset after its last record. None: these segments do not cover it."""
     for segment in segments:
         ahead = target - segment.target
         if segment.length and 0 <= ahead <= segment.length:
@@ -240,7 +240,7 @@ def get_varint(data: bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
         if shift > 63:
-            raise CorruptData("offset map page: number without an end")
+            raise CorruptData("offset map page: a number is longer than 64 bits")
 
 
 def end_target(segments: Iterable[Segment]) -> int:
@@ -301,10 +301,10 @@ class PartitionPages:
             self._note(page)
 
     def place_of(self, target: int) -> tuple[int, int] | None:
-        """The source offset that is at this target offset, or was to be next there, and the target
-        offset; after a loss, where that began. None where the pages that are here do not say: the
-        one in the making, those that are due, those that were written last, and those of which the
-        session is a guess."""
+        """Return the source offset for this target offset (`source_at`), and the target offset. If
+        the target lost its records there: both offsets of the loss's beginning. None if the pages
+        in memory do not cover it: the current one, those not yet written, those written last, and
+        those whose session is a guess."""
         there = [*(self._guessed or {}).values(), *self._written.values(), *self._unsaved]
         pages = {id(page): page for page in there}
         if self._current is not None:
