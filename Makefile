@@ -149,7 +149,7 @@ golden: install-test brokers
 
 # The first run also fetches the script that draws diagrams (16 MB, kept in the user's cache).
 docs: $(DOCS_STAMP)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Built: build/site/index.html"
 
 lock: | $(BIN)/python
