@@ -15,6 +15,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 UNIT_PROCESSES ?= 2
 # So many run the tests on brokers, which wait more than they work. Each has clusters of its own.
 TEST_PROCESSES ?= 4
+# So many run the slow tests, which work harder.
+SLOW_PROCESSES ?= 2
 
 # For each decoder that is fuzzed.
 FUZZ_SECONDS ?= 20
@@ -119,7 +121,7 @@ test: check brokers
 	$(PYTEST) -n $(TEST_PROCESSES) --dist worksteal -m "not slow" --ignore=tests/unit tests
 
 slow: install-test brokers
-	$(call record,slow) $(COUNTED_PYTEST) -m slow --ignore=tests/unit tests
+	$(call record,slow) $(COUNTED_PYTEST) -n $(SLOW_PROCESSES) --dist worksteal -m slow --ignore=tests/unit tests
 
 bench: install-test brokers
 	$(call record,bench) $(BIN)/python -m tests.benchmarks
