@@ -99,7 +99,7 @@ def test_a_silent_source_is_named_as_long_as_it_is_silent(
             # Connections are made anew meanwhile, which nobody answers either.
             began = time.monotonic()
             while time.monotonic() - began < 3 * PATIENCE_S:
-                assert "has not answered since" in str(run.error(topic))
+                assert "has not responded since" in str(run.error(topic))
                 threading.Event().wait(0.2)
         finally:
             for proxy in proxies:
