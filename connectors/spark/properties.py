@@ -16,6 +16,7 @@ from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import Range
 from connect.errors import ConfigError
+from connectors.spark.versions import kafka_connector
 
 __all__ = [
     "DEFAULT_MASTER",
@@ -23,9 +24,7 @@ __all__ = [
     "ENVIRONMENT",
     "EXECUTOR_PYTHON",
     "IDLE_TIMEOUT",
-    "KAFKA_CONNECTOR",
     "MASTER",
-    "PYSPARK_VERSION",
     "START_DELAY",
     "check_spark_properties",
     "configure_worker",
@@ -71,12 +70,6 @@ START_DELAY = ConfigKey(
     "the process have caught up, or this long after the process began. Until then the process "
     "computes what is due. Not a key of MirrorMaker 2.",
 )
-
-PYSPARK_VERSION = "4.0.0"
-"""The PySpark release that this program depends on."""
-
-KAFKA_CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{PYSPARK_VERSION}"
-"""Spark's Kafka source, in the same version as PySpark."""
 
 # Dependencies of the connector that Spark's own distribution has. Without them 10 MB are downloaded
 # instead of 73.
@@ -228,7 +221,7 @@ def session_properties(
 
 def _add_packages(props: dict[str, str], kafka: bool, cache: Path) -> None:
     if kafka and not has_kafka_connector(props):
-        _append(props, "spark.jars.packages", KAFKA_CONNECTOR)
+        _append(props, "spark.jars.packages", kafka_connector())
         _append(props, "spark.jars.excludes", ",".join(_IN_SPARK))
     if "spark.jars.packages" in props:
         props.setdefault("spark.jars.ivy", str(cache / "ivy"))

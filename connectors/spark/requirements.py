@@ -9,15 +9,15 @@ import importlib.util
 
 from connect.errors import ConnectError
 from connect.java_home import MINIMUM_VERSION, find_java
-from connectors.spark.properties import PYSPARK_VERSION
+from connectors.spark.versions import PYSPARK_REQUIREMENT, unsuitable_version
 
 __all__ = ["NO_JAVA", "SparkMissing", "missing_pyspark", "require_spark", "why_no_spark"]
 
-_PACKAGES = {"pyspark": f"pyspark=={PYSPARK_VERSION}", "pyarrow": "pyarrow"}
-"""Import name -> name for pip."""
+_PACKAGES = {"pyspark": f"'{PYSPARK_REQUIREMENT}'", "pyarrow": "pyarrow"}
+"""Import name -> argument of pip install."""
 
 TOO_NEW_JAVA = 24
-"""From this version on Hadoop's classes, which Spark 4.0 uses, call a method that Java removed."""
+"""From this version on Hadoop's classes, which Spark 4 uses, call a method that Java removed."""
 
 NO_JAVA = (
     f"Spark needs Java {MINIMUM_VERSION} to {TOO_NEW_JAVA - 1}: install one and set JAVA_HOME, or "
@@ -30,11 +30,11 @@ class SparkMissing(ConnectError):
 
 
 def missing_pyspark() -> str | None:
-    """Return one sentence about missing Python packages that Spark needs, with the remedy; None if
-    all are installed."""
+    """Return one sentence about Python packages that Spark needs and that are missing or have an
+    unsuitable version, with the remedy; None if all is well."""
     missing = [name for name in _PACKAGES if not _is_installed(name)]
     if not missing:
-        return None
+        return unsuitable_version()
     return (
         f"Spark needs the Python package {' and '.join(missing)}, which is not installed: run "
         f"pip install {' '.join(_PACKAGES[name] for name in missing)}"

@@ -61,7 +61,7 @@ Engine = Literal["auto", "process", "spark"]
 _TRANSLATION, _GROUP_SYNC = "Checkpoints", "Group offset sync"
 _SPARK = "spark"
 _NO_SESSION = "process: Spark is not ready or failed"
-_NO_PYSPARK = "process: PySpark is not installed"
+_NO_PYSPARK = "process: PySpark is missing or has an unsuitable version"
 _SELDOM = "process: too few large rounds in a row to start Spark"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from connect.version import VERSION
-from connectors.spark.properties import PYSPARK_VERSION
+from connectors.spark.versions import PYSPARK_REQUIREMENT
 from tests.support.without_spark import SPARK_PACKAGES, without_java, without_pyspark
 
 PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
@@ -91,7 +91,7 @@ def test_a_dedicated_run_loads_no_spark() -> None:
             "mirror_audit",
             without_pyspark,
             "Spark needs the Python package pyspark and pyarrow, which is not installed: "
-            f"run pip install pyspark=={PYSPARK_VERSION} pyarrow",
+            f"run pip install '{PYSPARK_REQUIREMENT}' pyarrow",
         ),
         (
             "mirror_backfill",
@@ -113,4 +113,4 @@ def test_what_spark_lacks_is_said_in_one_sentence(
 
 
 def test_the_version_of_pyspark_is_that_of_the_dependencies() -> None:
-    assert f"pyspark=={PYSPARK_VERSION}" in PROJECT["dependencies"]
+    assert PYSPARK_REQUIREMENT in PROJECT["dependencies"]

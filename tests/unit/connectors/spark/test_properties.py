@@ -9,7 +9,6 @@ import pytest
 from connect.config.properties import parse_properties
 from connect.errors import ConfigError
 from connectors.spark.properties import (
-    KAFKA_CONNECTOR,
     check_spark_properties,
     is_local,
     properties_text,
@@ -17,6 +16,7 @@ from connectors.spark.properties import (
     spark_properties,
     standalone_masters,
 )
+from connectors.spark.versions import kafka_connector
 
 CACHE = Path("/cache")
 
@@ -64,14 +64,14 @@ def test_executors_elsewhere_must_reach_the_driver() -> None:
 
 def test_the_kafka_source_is_fetched_into_the_cache() -> None:
     props = made(kafka=True)
-    assert props["spark.jars.packages"] == KAFKA_CONNECTOR
+    assert props["spark.jars.packages"] == kafka_connector()
     assert props["spark.jars.ivy"] == "/cache/ivy"
     assert "hadoop-client-runtime" in props["spark.jars.excludes"]
 
 
 def test_the_user_s_packages_stay() -> None:
     props = made(kafka=True, jars_packages="a:b:1", jars_ivy="/mine")
-    assert props["spark.jars.packages"] == f"a:b:1,{KAFKA_CONNECTOR}"
+    assert props["spark.jars.packages"] == f"a:b:1,{kafka_connector()}"
     assert props["spark.jars.ivy"] == "/mine"
 
 
