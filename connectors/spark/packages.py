@@ -15,6 +15,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import io
+import json
 import os
 import platform
 import sys
@@ -147,7 +148,8 @@ def _write(raw: io.BufferedWriter, files: dict[str, Path]) -> None:
 def _installed(name: str) -> Iterator[tuple[str, Path]]:
     """Yield a distribution's files with their paths relative to the packages directory."""
     distribution = _distribution(name)
-    if '"editable": true' in (distribution.read_text("direct_url.json") or ""):
+    source = json.loads(distribution.read_text("direct_url.json") or "{}")
+    if source.get("dir_info", {}).get("editable"):
         raise ConfigError(
             f"{name} is installed as editable; install it as a regular package to pack it"
         )
