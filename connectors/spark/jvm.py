@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from pyspark import SparkContext
-from pyspark.accumulators import AccumulatorServer
 from pyspark.java_gateway import launch_gateway
 
 from connect.clock import Deadline
@@ -198,14 +197,16 @@ def _forget(gateway: Any) -> None:
             SparkContext._jvm = None
 
 
-def hush_accumulators() -> None:
+def hush_accumulators(context: SparkContext) -> None:
     """Silence the traceback that PySpark's accumulator server prints on stderr when the JVM ends
     first. Users of Spark learn of the end from the session's state."""
 
-    def ended(_server: object, _request: object, _address: object) -> None:
+    def ended(_request: object, _address: object) -> None:
         _LOG.debug("the Spark JVM closed a connection", exc_info=True)
 
-    AccumulatorServer.handle_error = ended  # type: ignore[method-assign,assignment]
+    # Each Spark release has other classes of this server.
+    server: Any = context._accumulatorServer
+    server.handle_error = ended
 
 
 def _end(process: subprocess.Popen[str], timeout: float) -> None:

@@ -352,9 +352,9 @@ class SharedSession:
     def _launch(self, props: Mapping[str, str], *, low_priority: bool) -> None:
         jvm = self._jvm = SparkJvm(props, low_priority=low_priority)
         jvm.start(Deadline(START_TIMEOUT_S))
-        hush_accumulators()
         # The JVM was started with its configuration.
         context = self._context = SparkContext(gateway=jvm.gateway)
+        hush_accumulators(context)
         ship(context, jvm.directory, cache_directory())
         self._session = SparkSession(context)
 
