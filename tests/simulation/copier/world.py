@@ -92,8 +92,8 @@ class CopierWorld:
         self.flights = Flights()
         network.on_sent = self.flights.sent
         self.target.on_answered = self.flights.answered
-        self.target.on_truncating = lambda partition: self.oracle.read(partition.key)
-        self.target.on_truncated = self.oracle.cut_off
+        self.target.on_truncating = self._target_loses
+        self.target.on_truncated = self._target_cut_off
         self.source.on_truncated = self._source_cut_off
         self.target.on_appended = self._target_appended
         self.target.refuses_records = self._refuses if plan.quarantine else None
@@ -108,11 +108,15 @@ class CopierWorld:
         self._commits = 0
         self._broken: Broken | None = None
         self._forgotten: set[Key] = set()
+        self._known_producers: frozenset[int] = frozenset()
+        """Those of the target's log that is being cut off."""
         self._seen_cuts: dict[Key, int] = {}
         """How often each log had been cut off when the copier last asked for its start or end."""
         self._found: dict[Key, deque[int]] = {}
         """The same for each loss, when the copier found it."""
-        self._losses: list[tuple[Key, Loss]] = []
+        self._losses: list[tuple[Key, Loss, int]] = []
+        """Reported losses that the oracle has not heard of, with how often the log had been cut off
+        when they were found."""
         self._commands: deque[tuple[str, FlowLimits | None]] = deque()
         self._paused_until = 0.0
         self._crashing = False
@@ -354,6 +358,16 @@ class CopierWorld:
         pair.forgotten = True
         self._forgotten.add(key)
 
+    def _target_loses(self, partition: SimulatedPartition) -> None:
+        self.oracle.read(partition.key)
+        self._known_producers = partition.log.producers.ids
+
+    def _target_cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
+        self.oracle.cut_off(partition, end, lost)
+        if lost and self._known_producers - partition.log.producers.ids:
+            # What is in flight, and follows a batch that was refused, is taken by the new leader.
+            self.producers_forgotten(partition.key)
+
     def create_target(self) -> None:
         if TARGET not in self.target.topics:
             self.note("target: the topic is created again")
@@ -402,23 +416,34 @@ class CopierWorld:
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         self.note(f"told: {loss}")
         self.worker.commit_soon()
+        copy = self.target.find(partition.target)
+        end = 0 if copy is None else copy.log.end
         if loss.resume is not None:
             self.oracle.read(partition.target)
-            self.oracle.of_source(partition.source).goes_back(loss.resume)
-        self._losses.append((partition.source, loss))
-        if not self.plan.exactly_once:
+            self.oracle.of_source(partition.source).goes_back(loss.resume, end)
+        found = self._found[partition.source].popleft()
+        self._losses.append((partition.source, loss, found))
+        if self.plan.exactly_once:
+            # Markers come after the commit's answer: what was copied before this is seen later.
+            self.oracle.hold(partition.target, end)
+        else:
             self._take_losses()
 
     def _take_losses(self) -> None:
-        """Under exactly-once after the commit is checked in which they are told."""
+        """Under exactly-once after the commit is checked in which they are told, and once all that
+        was copied before can be seen."""
         losses, self._losses = self._losses, []
-        for key, loss in losses:
+        for key, loss, found in losses:
             pair = self.oracle.of_source(key)
+            waits = any(key == other for other, _, _ in self._losses)
+            if waits or not self.oracle.released((TARGET, key[1])):
+                self._losses.append((key, loss, found))
+                continue
             try:
                 pair.loss_reported(loss)
             except Broken as broken:
                 self._guard(broken)
-            if self._found[key].popleft() != pair.cuts:
+            if found != pair.cuts:
                 # It was cut off again after the copier looked at it. Under exactly-once a loss is
                 # told with a commit, which may be long after it was found.
                 pair.suspended = True
@@ -448,6 +473,7 @@ class CopierWorld:
         return done
 
     def _begins(self, key: Key, stored: Stored | None) -> None:
+        self._take_losses()
         pair = self.oracle.of_source(key)
         self._found.pop(key, None)
         self.note(f"begins with {key} at {stored.position if stored else 'no position'}")
