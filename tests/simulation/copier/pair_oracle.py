@@ -162,7 +162,11 @@ class PairOracle:
         self._reported.append((self.settled_life, first, end))
 
     def loss_reported(self, loss: Loss) -> None:
-        """The copier reported a loss."""
+        """The copier reported a loss. Where it stops after it, it finds it once more when it goes
+        on."""
+        if loss.resume is None:
+            self._stopped_after(loss)
+            return
         if loss.kind is LossKind.SOURCE_RECREATED:
             if not self.recreations_due:
                 raise Broken(f"{self.name}: a re-creation of the source was reported, and was none")
@@ -198,6 +202,15 @@ class PairOracle:
         if loss.resume is not None:
             lives = {self.settled_life, self.truth.life}
             self._restarts += [(life, loss.resume) for life in lives]
+
+    def _stopped_after(self, loss: Loss) -> None:
+        if loss.kind is LossKind.SOURCE_RECREATED:
+            if not self.recreations_due:
+                raise Broken(f"{self.name}: a re-creation of the source was reported, and was none")
+        elif loss.kind is LossKind.TARGET_RECREATED and not self.target_recreations_due:
+            raise Broken(f"{self.name}: a re-creation of the target was reported, and was none")
+        if loss.on_target:
+            self.target_losses_due = self.acked_end = 0
 
     def goes_back(self, resume: int, end: int) -> None:
         """A loss is being reported: copying goes on at this source offset. `end`: of the target's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit
@@ -15,9 +15,12 @@ from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 if TYPE_CHECKING:
     from tests.simulation.copier.world import CopierWorld
     from tests.simulation.copier.writer import SourceWriter
+    from tests.simulation.kafka.wire_format import FetchedPart
 
 __all__ = ["Troubles"]
 
+_LATE_S = 2.5
+_OFFSET_0 = bytes(8)
 MOST_AGE_S = 5.0
 """A broker's metadata is that of another topic for so long, and for two seconds more, at most."""
 
@@ -28,6 +31,8 @@ class Troubles:
     def __init__(self, world: CopierWorld) -> None:
         self._world = world
         self._rng: random.Random = world.rng
+        self._apart = random.Random(world.plan.seed * 41 + 3)
+        """For choices that came later, so that the others stay what they were."""
         self._time = world.time
         self._source: Cluster = world.source
         self._target: Cluster = world.target
@@ -49,6 +54,7 @@ class Troubles:
             "slow replicas": self._slow_replicas,
             "target leaderless": self._leaderless,
             "small messages": self._small_messages,
+            "refused again": self._refused_again,
             "forgotten producers": self._forget_producers,
             "target unclean": self._target_unclean,
             "target recreated": self._target_recreated,
@@ -149,6 +155,24 @@ class Troubles:
         self._source.delete(SOURCE)
         self._later(1.0, self._world.create_source)
 
+    def answer_late(self) -> None:
+        """The first answer with records from the beginning of a log takes so long that the topic is
+        another one when it arrives."""
+
+        def answers(connection: Connection, parts: Sequence[FetchedPart]) -> None:
+            if any(part.records.startswith(_OFFSET_0) for part in parts):
+                self._source.on_fetched = lambda *_: None
+                connection.hold_answers(_LATE_S)
+                self._time.after(0.0, self._recreate_source_at_once)
+
+        self._source.on_fetched = answers
+
+    def _recreate_source_at_once(self) -> None:
+        if not self._world.healed and SOURCE in self._source.topics:
+            self._world.source_is_deleted()
+            self._source.delete(SOURCE)
+            self._world.create_source()
+
     # The target.
 
     def _break_send(self) -> None:
@@ -182,10 +206,28 @@ class Troubles:
         partition = self._copy()
         if partition.topic != TARGET:
             return
+        self._allow_at_most(partition, self._rng.choice((150, 400, 1_000)))
+
+    def _refused_again(self) -> None:
+        """The answer for the next batch of a partition is lost, and then the batch is too large."""
+        partition = self._copy()
+        if partition.topic == TARGET:
+            self._world.after_append(partition.key, lambda: self._refuse_again(partition))
+
+    def _refuse_again(self, partition: SimulatedPartition) -> None:
+        self._cut_leader(partition)
+        self._allow_at_most(partition, 60)
+
+    def _cut_leader(self, partition: SimulatedPartition) -> None:
+        leader = self._target.brokers.get(partition.leader)
+        for connection in [] if leader is None else list(leader.connections):
+            connection.cut(lose_sent=False)
+
+    def _allow_at_most(self, partition: SimulatedPartition, most: int) -> None:
         # A batch that was appended, and is sent again, is refused as too large all the same.
         self._world.oracle.of_target(partition.key).forgive()
-        partition.max_message_bytes = self._rng.choice((150, 400, 1_000))
-        self._world.note(f"target {partition.key}: at most {partition.max_message_bytes} bytes")
+        partition.max_message_bytes = most
+        self._world.note(f"target {partition.key}: at most {most} bytes")
         self._later(3.0, lambda: setattr(partition, "max_message_bytes", 1 << 20))
 
     def _forget_producers(self) -> None:

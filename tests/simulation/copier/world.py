@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from uuid import UUID
 
 from connect.errors import ConnectError
-from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.losses import Loss, LossPolicies
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import QuarantinedRecords
@@ -42,6 +42,8 @@ _STEP_S = 0.1
 _HEALED_FOR_S = 150.0
 _DRAIN_S = 60.0
 _SETTLE_S = 3.0
+_MARKERS_S = 1.0
+"""Within this time the markers of the last transaction are written."""
 _IDLE_WAIT_S = 0.5
 _OLDEST_METADATA_S = 8.0
 _OLDEST_ANSWER_S = 1.0
@@ -110,10 +112,13 @@ class CopierWorld:
         self._forgotten: set[Key] = set()
         self._known_producers: frozenset[int] = frozenset()
         """Those of the target's log that is being cut off."""
+        self._traps: dict[Key, Callable[[], None]] = {}
         self._seen_cuts: dict[Key, int] = {}
         """How often each log had been cut off when the copier last asked for its start or end."""
         self._found: dict[Key, deque[int]] = {}
         """The same for each loss, when the copier found it."""
+        self._stands: dict[PartitionCopy, int] = {}
+        """Partitions that stopped after a loss, and where."""
         self._losses: list[tuple[Key, Loss, int]] = []
         """Reported losses that the oracle has not heard of, with how often the log had been cut off
         when they were found."""
@@ -157,6 +162,8 @@ class CopierWorld:
                     self.writers[key].write()
             self._write_now_and_then(key)
         self._trouble_now_and_then()
+        if plan.late_answer:
+            self._troubles.answer_late()
         self.time.after(plan.trouble_for_s, self._heal)
         self._start()
         store_at = 0.0
@@ -200,8 +207,16 @@ class CopierWorld:
         if engine is not None:
             self.oracle.check_positions(engine.partitions)
             for partition in engine.partitions:
+                if partition.standing:
+                    self._check_stands(partition)
                 if partition.error is not None and _OWN_DEFECT in partition.error:
                     raise Broken(partition.error)
+
+    def _check_stands(self, partition: PartitionCopy) -> None:
+        """A partition that stopped after a loss fetches nothing more."""
+        before = self._stands.setdefault(partition, partition.position)
+        if partition.position > before:
+            raise Broken(f"{partition.name} went on from {before}, though: {partition.standing}")
 
     @staticmethod
     def _may_fail(error: ConnectError) -> bool:
@@ -380,7 +395,14 @@ class CopierWorld:
         pair.suspended = True
         pair.cuts += 1
 
+    def after_append(self, key: Key, act: Callable[[], None]) -> None:
+        """Do this once the next batch is in this log of the target, before the broker answers."""
+        self._traps[key] = act
+
     def _target_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
+        trap = self._traps.pop(partition.key, None)
+        if trap is not None and not self.healed:
+            trap()
         if partition.topic == OFFSETS:
             self.oracle.note_lives()
         elif partition.key in self._forgotten:
@@ -547,6 +569,10 @@ class CopierWorld:
         for key in self._away:
             self.worker.give_back(key)
         self._away = []
+        if self.plan.stops:
+            # The user chooses another policy, which restarts the task.
+            self.worker.losses = LossPolicies(self.plan.losses.default)
+            self.command("restart")
 
     def _finish(self) -> None:
         self._unhand_the_copier()
@@ -578,6 +604,7 @@ class CopierWorld:
                 raise Broken(f"all is copied, and yet {says}")
         if not self.worker.stop(_DRAIN_S):
             raise Broken("drain did not end in time")
+        self._wait(_MARKERS_S)
         self._check()
         if self.plan.exactly_once:
             self.oracle.check_commit()

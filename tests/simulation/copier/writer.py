@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import random
 
-from tests.simulation.copier.plan import Plan
+from tests.simulation.copier.plan import OldFormat, Plan
 from tests.simulation.copier.truth import SourceTruth
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import ABORT, COMMIT, Batch, Log
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
-from tests.simulation.kafka.writing import compacted, data_batch, empty_control_batch
+from tests.simulation.kafka.writing import compacted, data_batch, empty_control_batch, old_messages
 
 __all__ = ["SourceWriter"]
 
@@ -30,6 +30,7 @@ class SourceWriter:
         """Producers with an open transaction, and their epochs."""
         self._idle: list[int] = []
         self._size = self._rng.choice((10, 10, 40, 200))
+        self._written = 0
 
     @property
     def partition(self) -> SimulatedPartition | None:
@@ -45,6 +46,11 @@ class SourceWriter:
             self.end_one(commit=rng.random() < 0.6)
             return
         count = rng.randrange(1, self._plan.largest_batch + 1)
+        old = self._plan.old_format
+        if old is not None and self._written < old.batches:
+            self._written += 1
+            self._write_old(partition, old, count)
+            return
         producer = self._producer() if rng.random() < self._plan.transactions else -1
         data = data_batch(
             self.key[1],
@@ -57,6 +63,20 @@ class SourceWriter:
         )
         batch = self._cluster.write(self.key, data)
         self.truth.written(batch.base, count, in_transaction=producer >= 0)
+
+    def _write_old(self, partition: SimulatedPartition, old: OldFormat, count: int) -> None:
+        base = partition.log.end
+        for entry in old_messages(
+            self.key[1],
+            self.truth.next_number,
+            count,
+            base,
+            size=self._size,
+            magic=old.magic,
+            codec=old.codec,
+        ):
+            self._cluster.write(self.key, entry)
+        self.truth.written(base, count, in_transaction=False)
 
     def _producer(self) -> int:
         """One that writes in a transaction: one that is open, or another."""
@@ -114,7 +134,8 @@ class SourceWriter:
             return
         log, rng = partition.log, self._rng
         batch = rng.choice(log.batches)
-        if batch.next > log.stable or (batch.transactional and batch.fate == ABORT):
+        aborted = batch.transactional and batch.fate == ABORT
+        if batch.next > log.stable or aborted or batch.old:
             return
         if batch.control:
             self._empty_marker(log, batch)

@@ -17,7 +17,7 @@ from tests.simulation.kafka.log import Batch, Log
 from tests.simulation.kafka.network import Connection, Network, NetworkOptions
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
-from tests.simulation.kafka.wire_format import ProducedPart
+from tests.simulation.kafka.wire_format import FetchedPart, ProducedPart
 
 __all__ = ["Cluster", "Topic", "TopicView"]
 
@@ -80,6 +80,8 @@ class Cluster:
         self.takes_transactional: Callable[[Batch, Key], bool] = lambda _batch, _key: False
         """Whether the batch's producer has added the partition to its open transaction."""
         self.on_appended: Callable[[SimulatedPartition, Batch], None] = lambda *_: None
+        self.on_fetched: Callable[[Connection, list[FetchedPart]], None] = lambda *_: None
+        """A fetch is about to be answered so."""
         self.on_truncating: Callable[[SimulatedPartition], None] = lambda _partition: None
         """Acknowledged records will be lost from this log now."""
         self.on_truncated: Callable[[SimulatedPartition, int, bool], None] = lambda *_: None

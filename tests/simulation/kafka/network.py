@@ -304,6 +304,10 @@ class Connection:
 
         self.network.time.after(wait, arrive)
 
+    def hold_answers(self, seconds: float) -> None:
+        """What is answered from now on reaches the client after so long at the earliest."""
+        self._down_at = max(self._down_at, self.network.time.monotonic() + seconds)
+
     # It ends.
 
     def client_closed(self) -> None:

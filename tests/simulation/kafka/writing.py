@@ -11,10 +11,19 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from connect.protocol.batches import LOG_APPEND_TIME, read_headers, stamp_for_produce
+from connect.protocol.compression import NONE
 from connect.protocol.records import Record, encode_batch, iter_records
 from tests.simulation.kafka.log import Batch, with_attributes
+from tests.support.record_sets import legacy_message, legacy_wrapper
 
-__all__ = ["compacted", "data_batch", "empty_control_batch", "numbers_of", "record_value"]
+__all__ = [
+    "compacted",
+    "data_batch",
+    "empty_control_batch",
+    "numbers_of",
+    "old_messages",
+    "record_value",
+]
 
 _TIMESTAMP_MS = 1_700_000_000_000
 _HEADER_SIZE = 61
@@ -55,6 +64,21 @@ def data_batch(
         stamp_for_produce(memoryview(stamped), producer, producer_epoch, 0, transactional=True)
         data = bytes(stamped)
     return data
+
+
+def old_messages(
+    partition: int, first: int, count: int, base: int, *, size: int, magic: int, codec: int
+) -> list[bytes]:
+    """The records `first` to `first + count - 1` as entries of magic 0 or 1, with the offsets from
+    `base` on: a message each, or with a codec one set of messages."""
+    key = str(partition).encode()
+    records = [
+        Record(base + n, _TIMESTAMP_MS + first + n, key, record_value(first + n, size))
+        for n in range(count)
+    ]
+    if codec == NONE:
+        return [legacy_message(record, magic) for record in records]
+    return [legacy_wrapper(records, magic, codec)]
 
 
 _known: dict[bytes, tuple[int, ...]] = {}
