@@ -117,7 +117,6 @@ class MapWriter:
                 self._index.add(key, span)
         for key, pages in self._partitions.items():
             if not pages.settled:
-                before = pages.session
                 others = pages.settle(self._index.spans(key), found.losses.get(key, -1))
                 for page, target, place in self._unplaced.pop(key, ()):
                     known = [*others, *pages.begun(page.session)]
@@ -125,9 +124,7 @@ class MapWriter:
                     pages.found(page, *before_all_lost(known, target, place))
                     # Even if a page that was copied since replaces the loss page.
                     self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
-                    self._urgent.add(key)
-                if pages.session != before:
-                    self._urgent.add(key)
+                self._urgent.add(key)
 
     def _compare(self, found: MapTopic) -> None:
         """Note late writes of workers that no longer have these partitions: over pages of later
@@ -265,7 +262,10 @@ class MapWriter:
 
     def due(self, keys: Iterable[TopicPartition]) -> list[DuePages]:
         """Return the changed pages of these partitions, and urgent pages of any. The caller writes
-        them and passes failed ones to `failed`."""
+        them and passes failed ones to `failed`.
+
+        Pages with a provisional session wait until the topic was read: others may have written with
+        a later session under the same keys, and compaction would keep the last page of a key."""
         for key in [key for key in self._parting if not self._partitions[key].unwritten]:
             self._parting.discard(key)
             del self._partitions[key]
@@ -274,7 +274,7 @@ class MapWriter:
         for key in dict.fromkeys([*keys, *urgent]):
             pages = self._partitions.get(key)
             stray, again = self._repair(key, pages)
-            unsaved = [] if pages is None else pages.take_unsaved()
+            unsaved = pages.take_unsaved() if pages is not None and pages.settled else []
             lost = [page.session for page in unsaved if page.span.lost]
             loss = max([*lost, self._unnoted.pop(key, -1)], default=-1)
             mine = {page.first_source for page in unsaved}

@@ -157,8 +157,11 @@ class OffsetSyncWriter:
 
     def _check(self) -> None:
         """Read the topic from time to time, because a worker that was frozen or could not write may
-        overwrite pages of partitions that it has lost."""
+        overwrite pages of partitions that it has lost. Pages of this task that are in flight would
+        look as if others had replaced them."""
         due = self._clock.monotonic() >= self._check_at
+        if self._syncs is not None and self._syncs.pages_in_flight:
+            return
         if due and self._reader is None and self._topics is not None and self._found is not None:
             self._read_map(self._found, checks=True)
 
@@ -216,6 +219,9 @@ class OffsetSyncWriter:
         on. `anchor`: a known place on both sides before the lost target offsets."""
         if not self._config.mirror_offset_map_enabled or self._syncs is None:
             return
+        if loss.on_target:
+            # A page that a worker without this partition wrote may lead past the loss.
+            self._check_at = self._clock.monotonic()
         if self._map.lost(key, loss, anchor):
             self._write_pages(())
 
