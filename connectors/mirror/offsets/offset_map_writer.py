@@ -104,6 +104,11 @@ class MapWriter:
         yet."""
         self._reading = True
 
+    @property
+    def waits_for_read(self) -> bool:
+        """Whether pages cannot be written before the topic was read."""
+        return any(not pages.settled for pages in self._partitions.values())
+
     def has_read(self, found: MapTopic) -> None:
         """Apply the result of a read. In `found`, only records since the last read count."""
         self._reading = False

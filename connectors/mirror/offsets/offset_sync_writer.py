@@ -32,6 +32,7 @@ __all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "so
 
 
 _CLOSE_SYNCS_S = 2.0
+_CLOSE_READ_S = 2.0
 
 _CHECK_EVERY_S = 300.0
 """How often the map topic is read again. It is well below the time until the topic is compacted, so
@@ -325,6 +326,11 @@ class OffsetSyncWriter:
 
     def close(self) -> None:
         """Send what waits, within seconds, and close every client."""
+        self._looks_again = False
+        if self._reader is not None and self._map.waits_for_read:
+            # A task that ran for a moment only: its pages wait for their session.
+            self._reader.wait(_CLOSE_READ_S)
+            self._take_read()
         self._topics = None
         self._close_reader()
         if self._syncs is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, page_span
@@ -15,9 +17,9 @@ T = ("t", 0)
 
 
 class Writing:
-    """A task's writer, which has read the map's topic."""
+    """A task's writer. `reads`: it has read the map's topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads: bool = True) -> None:
         self.topics, self.clock = Topics(), FakeClock(now_ms=1_000_000)
         self.worker = WorkerTopics(self.topics, Random(0))
         config = SourceConfig.from_properties(
@@ -29,7 +31,8 @@ class Writing:
             }
         )
         self.books = OffsetSyncWriter(config, None, self.clock, self.worker)
-        self.read()
+        if reads:
+            self.read()
 
     def read(self) -> None:
         assert self.worker.reading is not None
@@ -85,6 +88,20 @@ def test_after_a_loss_a_late_page_is_deleted_at_once() -> None:
     made.read()
     made.turn()
     assert made.page(5) is None
+
+
+def test_a_task_that_stops_at_once_writes_its_pages_once_it_has_read_the_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Writing(reads=False)
+    made.books.copied(T, [(0, 20)], 10)
+    made.turn()
+    assert not any(key == page_key(*T, 0) for key, _ in made.topics.map.records.values())
+    producer = made.worker.producer
+    monkeypatch.setattr(producer, "poll", lambda timeout: producer.deliver(1 << 30))
+    monkeypatch.setattr(made.worker.reading, "wait", lambda seconds: made.read())
+    made.books.close()
+    assert made.page() is not None
 
 
 def test_a_worker_that_stood_still_deletes_no_page_before_it_has_read_what_others_wrote() -> None:
