@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Troubles"]
 
-_LATE_S = 2.5
-_OFFSET_0 = bytes(8)
 MOST_AGE_S = 5.0
 """A broker's metadata is that of another topic for so long, and for two seconds more, at most."""
+
+_LATE_S = 2.5
+"""Well below the time after which the copier gives up a silent connection."""
+
+_OFFSET_0 = bytes(8)
+"""The first bytes of a batch at offset 0."""
 
 
 class Troubles:
@@ -31,8 +35,6 @@ class Troubles:
     def __init__(self, world: CopierWorld) -> None:
         self._world = world
         self._rng: random.Random = world.rng
-        self._apart = random.Random(world.plan.seed * 41 + 3)
-        """For choices that came later, so that the others stay what they were."""
         self._time = world.time
         self._source: Cluster = world.source
         self._target: Cluster = world.target
