@@ -15,7 +15,7 @@ from connect.clients.cluster.broker_node import BrokerNode
 from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import ProducedPartition, parse_produce
-from connect.protocol.records import Rebatched
+from connect.protocol.records import Rebatched, rebatch
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.batches import conversion
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
@@ -228,10 +228,9 @@ def _whole_old_sets(
     batches: Sequence[memoryview], *, from_offset: int, **settings: Any
 ) -> list[Rebatched]:
     old = any(batch[_MAGIC_AT] < 2 for batch in batches)
-    return _rebatch(batches, from_offset=0 if old else from_offset, **settings)
+    return rebatch(batches, from_offset=0 if old else from_offset, **settings)
 
 
-_rebatch = conversion.rebatch
 _MAGIC_AT = 16
 
 

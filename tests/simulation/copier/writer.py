@@ -4,6 +4,7 @@ compaction, retention."""
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 from tests.simulation.copier.plan import OldFormat, Plan
 from tests.simulation.copier.truth import SourceTruth
@@ -66,15 +67,8 @@ class SourceWriter:
 
     def _write_old(self, partition: SimulatedPartition, old: OldFormat, count: int) -> None:
         base = partition.log.end
-        for entry in old_messages(
-            self.key[1],
-            self.truth.next_number,
-            count,
-            base,
-            size=self._size,
-            magic=old.magic,
-            codec=old.codec,
-        ):
+        numbers = {base + n: self.truth.next_number + n for n in range(count)}
+        for entry in self._old(old, numbers):
             self._cluster.write(self.key, entry)
         self.truth.written(base, count, in_transaction=False)
 
@@ -134,8 +128,7 @@ class SourceWriter:
             return
         log, rng = partition.log, self._rng
         batch = rng.choice(log.batches)
-        aborted = batch.transactional and batch.fate == ABORT
-        if batch.next > log.stable or aborted or batch.old:
+        if batch.next > log.stable or (batch.transactional and batch.fate == ABORT):
             return
         if batch.control:
             self._empty_marker(log, batch)
@@ -147,10 +140,21 @@ class SourceWriter:
             record = None if n in keep else self.truth.at(batch.base + n)
             if record is not None:
                 self.truth.compacted(record.number)
-        log.replace(batch, compacted(batch, keep))
+        log.replace(batch, self._rewritten(batch, keep))
         self._cluster.note(
             f"source {self.key[0]}-{self.key[1]}: {batch.base} to {batch.next - 1} compacted"
         )
+
+    def _rewritten(self, batch: Batch, keep: list[int]) -> bytes:
+        old = self._plan.old_format
+        if not batch.old or old is None:
+            return compacted(batch, keep)
+        there = (self.truth.at(batch.base + n) for n in keep)
+        numbers = {record.offset: record.number for record in there if record is not None}
+        return b"".join(self._old(old, numbers)) if numbers else b""
+
+    def _old(self, old: OldFormat, numbers: Mapping[int, int]) -> list[bytes]:
+        return old_messages(self.key[1], numbers, size=self._size, magic=old.magic, codec=old.codec)
 
     def _empty_marker(self, log: Log, batch: Batch) -> None:
         """Compaction keeps the last batch of a producer, without its record."""

@@ -200,9 +200,19 @@ class Log:
             self.epochs[0] = (self.epochs[0][0], self.start)
 
     def replace(self, batch: Batch, data: bytes) -> None:
-        """Compaction rewrote a batch: offsets and producer stay."""
+        """Compaction rewrote a batch: offsets and producer stay. An old set ends with the last
+        message that is left; without one nothing is left of it."""
+        if batch.old and not data:
+            index = self.batches.index(batch)
+            del self.batches[index]
+            del self._bases[index]
+            return
         batch.data = data
-        (batch.count,) = struct.unpack_from(">i", data, 57)
+        if batch.old:
+            (header,) = read_headers(memoryview(data))
+            batch.next = header.next_offset
+        else:
+            (batch.count,) = struct.unpack_from(">i", data, 57)
 
     def begin_epoch(self, epoch: int) -> None:
         """A broker became leader: its epoch begins at the log's end."""

@@ -7,7 +7,7 @@ encoding costs more than all else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from connect.protocol.batches import LOG_APPEND_TIME, read_headers, stamp_for_produce
@@ -67,14 +67,19 @@ def data_batch(
 
 
 def old_messages(
-    partition: int, first: int, count: int, base: int, *, size: int, magic: int, codec: int
+    partition: int,
+    numbers: Mapping[int, int],
+    *,
+    size: int,
+    magic: int,
+    codec: int,
 ) -> list[bytes]:
-    """The records `first` to `first + count - 1` as entries of magic 0 or 1, with the offsets from
-    `base` on: a message each, or with a codec one set of messages."""
+    """Records as entries of magic 0 or 1: a message each, or with a codec one set of messages.
+    `numbers`: by their offsets, ascending."""
     key = str(partition).encode()
     records = [
-        Record(base + n, _TIMESTAMP_MS + first + n, key, record_value(first + n, size))
-        for n in range(count)
+        Record(offset, _TIMESTAMP_MS + number, key, record_value(number, size))
+        for offset, number in numbers.items()
     ]
     if codec == NONE:
         return [legacy_message(record, magic) for record in records]
