@@ -262,7 +262,8 @@ class PartitionPages:
         self._unplaced: list[MapPage] = []
         self._begun: list[MapPage] = []
         """The first page of each session."""
-        self._settled = settled
+        self._guessed: dict[int, MapPage] | None = None if settled else {}
+        """Pages taken before `settle`, by first source offset."""
         self._written: dict[int, MapPage] = {}
         """The pages that were taken last, by first source offset."""
 
@@ -302,9 +303,9 @@ class PartitionPages:
     def place_of(self, target: int) -> tuple[int, int] | None:
         """Return the source offset for this target offset (`source_at`), and the target offset. If
         the target lost its records there: both offsets of the loss's beginning. None if the pages
-        in memory do not cover it: the current one, those not yet written, and those written
-        last."""
-        there = [*self._written.values(), *self._unsaved]
+        in memory do not cover it: the current one, those not yet written, those written last, and
+        those whose session is a guess."""
+        there = [*(self._guessed or {}).values(), *self._written.values(), *self._unsaved]
         pages = {id(page): page for page in there}
         if self._current is not None:
             pages[id(self._current)] = self._current
@@ -373,7 +374,7 @@ class PartitionPages:
     @property
     def settled(self) -> bool:
         """Whether it is known that no other page has a session as high as these."""
-        return self._settled
+        return self._guessed is None
 
     @property
     def unwritten(self) -> bool:
@@ -385,17 +386,24 @@ class PartitionPages:
 
         `spans`: the partition's pages in the topic. `loss`: the session of the newest loss page
         that is noted there. If others wrote with a session as high as this one's, its pages get
-        higher sessions.
+        higher sessions and are due again.
         """
-        if self._settled:
+        guessed, self._guessed = self._guessed, None
+        if guessed is None:
             return []
-        self._settled = True
-        others = list(spans)
+        own = {first: page.session for first, page in guessed.items()}
+        others = [span for span in spans if own.get(span.first_source) != span.session]
         raised = max((span.session for span in others), default=-1)
         raised = max(raised, loss) + 1 - self._first
         if raised <= 0:
             return others
-        moved = {id(page): page for page in [*self._unsaved, *self._unplaced, *self._begun]}
+        unsaved = {id(page) for page in self._unsaved}
+        again = [page for page in guessed.values() if id(page) not in unsaved]
+        self._unsaved = sorted(
+            [*again, *self._unsaved], key=lambda page: (page.session, page.first_source)
+        )
+        moved = {id(page): page for page in [*self._unsaved, *self._unplaced]}
+        moved |= {id(page): page for page in self._begun}
         if self._current is not None:
             moved[id(self._current)] = self._current
         for page in moved.values():
@@ -411,6 +419,8 @@ class PartitionPages:
     def take_unsaved(self) -> list[MapPage]:
         """Return the pages that changed since the last call, oldest first."""
         unsaved, self._unsaved = self._unsaved, []
+        if self._guessed is not None:
+            self._guessed.update((page.first_source, page) for page in unsaved)
         for page in unsaved:
             self._written.pop(page.first_source, None)
             self._written[page.first_source] = page

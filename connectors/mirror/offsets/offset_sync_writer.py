@@ -34,6 +34,9 @@ __all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "so
 _CLOSE_SYNCS_S = 2.0
 _CLOSE_READ_S = 2.0
 
+_HOLD_S = 30.0
+"""How long pages wait for the read of the topic."""
+
 _CHECK_EVERY_S = 300.0
 """How often the map topic is read again. It is well below the time until the topic is compacted, so
 readers still see an overwritten page and use the later session."""
@@ -106,6 +109,7 @@ class OffsetSyncWriter:
         """This was frozen, and has not read since what others wrote."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
+        self._hold_until = self._polled_at + _HOLD_S
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
@@ -136,6 +140,7 @@ class OffsetSyncWriter:
         self._checks = checks
         self._stood_still = False
         self._check_at = self._clock.monotonic() + _CHECK_EVERY_S
+        self._hold_until = self._clock.monotonic() + _HOLD_S
         if not checks:
             self._map.reads()
         # The reader calls back on its own thread.
@@ -260,6 +265,8 @@ class OffsetSyncWriter:
         written."""
         self._take_read()
         self._check()
+        if self._clock.monotonic() >= self._hold_until:
+            self._map.release()  # The topic may not even exist before something is written.
         for source, position, *_ in reached:
             self._map.seen(source, position)
         alias = self._config.source_cluster_alias
@@ -331,6 +338,8 @@ class OffsetSyncWriter:
             # A task that ran for a moment only: its pages wait for their session.
             self._reader.wait(_CLOSE_READ_S)
             self._take_read()
+            self._map.release()
+            self._write_pages(())
         self._topics = None
         self._close_reader()
         if self._syncs is not None:

@@ -69,7 +69,7 @@ def _session_is_the_clock() -> Iterator[None]:
         begin(self, session, settled=settled)
 
     def settle(self: PartitionPages, spans: Iterable[PageSpan], loss: int = -1) -> list[PageSpan]:
-        self._settled = True
+        self._guessed = None
         return list(spans)
 
     with replaced(PartitionPages, "__init__", init), replaced(PartitionPages, "settle", settle):

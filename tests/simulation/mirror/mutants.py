@@ -67,7 +67,7 @@ def _not_taken_back() -> Iterator[None]:
 @contextlib.contextmanager
 def _session_is_the_clock() -> Iterator[None]:
     def settle(self: PartitionPages, spans: object) -> None:
-        self._settled = True
+        self._guessed = None
 
     with (
         replaced(PageIndex, "newest", lambda self, key: -1),

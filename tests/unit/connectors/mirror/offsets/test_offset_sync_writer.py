@@ -51,6 +51,9 @@ class Writing:
         records = self.topics.map.records.values()
         return [value for key, value in records if key == page_key(*T, first)][-1]
 
+    def has_page(self) -> bool:
+        return any(key == page_key(*T, 0) for key, _ in self.topics.map.records.values())
+
     def session(self) -> int:
         page = self.page()
         assert page is not None
@@ -96,12 +99,21 @@ def test_a_task_that_stops_at_once_writes_its_pages_once_it_has_read_the_topic(
     made = Writing(reads=False)
     made.books.copied(T, [(0, 20)], 10)
     made.turn()
-    assert not any(key == page_key(*T, 0) for key, _ in made.topics.map.records.values())
+    assert not made.has_page()
     producer = made.worker.producer
     monkeypatch.setattr(producer, "poll", lambda timeout: producer.deliver(1 << 30))
     monkeypatch.setattr(made.worker.reading, "wait", lambda seconds: made.read())
     made.books.close()
     assert made.page() is not None
+
+
+def test_pages_wait_30_seconds_for_a_topic_that_cannot_be_read_or_does_not_exist() -> None:
+    made = Writing(reads=False)
+    made.books.copied(T, [(0, 20)], 10)
+    made.turn(29)
+    assert not made.has_page()
+    made.turn(1)
+    assert made.has_page()
 
 
 def test_a_worker_that_stood_still_deletes_no_page_before_it_has_read_what_others_wrote() -> None:
