@@ -145,10 +145,13 @@ class Troubles:
         writer = self._writer()
         partition = writer.partition
         led = partition is not None and partition.leader != NO_LEADER
-        if partition is None or not led or not partition.log.batches or not self._source.nodes_up:
+        if partition is None or not led or not self._source.nodes_up:
             return
-        recent = partition.log.batches[-8:]
-        self._source.truncate(partition, self._rng.choice(recent).base)
+        # Not below the log's start: one who began there, and has read nothing, cannot know of it.
+        log = partition.log
+        recent = [batch for batch in log.batches[-8:] if batch.base >= log.start]
+        if recent:
+            self._source.truncate(partition, self._rng.choice(recent).base)
 
     def _source_recreated(self) -> None:
         if SOURCE not in self._source.topics:

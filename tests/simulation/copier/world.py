@@ -29,7 +29,7 @@ from tests.simulation.copier.writer import SourceWriter
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.coordinator import Coordinator, CoordinatorFaults
 from tests.simulation.kafka.log import Batch
-from tests.simulation.kafka.network import Network, NetworkOptions, ProcessDied
+from tests.simulation.kafka.network import Network, ProcessDied
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
 from tests.simulation.kafka.writing import numbers_of
@@ -545,7 +545,6 @@ class CopierWorld:
         self.create_target()
         for cluster in (self.source, self.target):
             cluster.heal()
-            cluster.connections = NetworkOptions(delay=cluster.connections.delay)
         for side in (self.plan.source, self.plan.target):
             faults = side.access
             faults.stale = faults.unavailable = faults.connect = faults.question = 0.0

@@ -240,11 +240,15 @@ class Cluster:
         partition.log.producers.forget()
 
     def heal(self) -> None:
-        """End everything that is wrong: brokers up, leaders there, replicas in sync."""
+        """End everything that is wrong: brokers up, connections fast, leaders there, replicas in
+        sync."""
         self.faults = BrokerFaults(no_sessions=self.faults.no_sessions)
+        self.connections = NetworkOptions(delay=self.connections.delay)
         for node_id, broker in self.brokers.items():
             if not broker.up:
                 self.start_broker(node_id)
+            for connection in broker.connections:
+                connection.heal(self.connections)
         for partition in self.partitions:
             partition.enough_replicas = True
             if partition.leader == NO_LEADER:
