@@ -3,8 +3,9 @@
 A group on cluster X reads two kinds of topics: topics of X, which a flow X->Y copies to Y
 (failover), and copies of topics of Y, which a flow Y->X made (failback). For both, the translated
 offset is an offset on Y. While X answers, the groups' committed offsets are translated. Otherwise
-the checkpoints on Y are used, which date from the mirror's last checkpoint round. Topics that no
-flow copies are left out.
+the checkpoints on Y are used, which date from the mirror's last checkpoint round; if Y also hosts
+the offset map, the checkpoints' source offsets are translated again by the map, which may know more
+by now. Topics that no flow copies are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from connect.clients.errors import broker_code
+from connect.clients.errors import broker_code, not_authorized
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
@@ -188,14 +189,21 @@ def _forwards(
 ) -> list[MovedOffset]:
     if flow is None or not rows:
         return rows
+    places = _places(flow, rows, deadline)
+    return [_placed(row, place) for row, place in zip(rows, places, strict=True)]
+
+
+def _places(
+    flow: FlowProps, rows: Sequence[MovedOffset], deadline: Deadline
+) -> Sequence[Place | None]:
+    """Translate the source offsets of these rows with the flow's offset map and offset syncs."""
     translator = InProcessTranslator(translation_topics(flow))
     try:
         translator.open(deadline, need_syncs=False)
         wanted = [GroupOffset(r.group, r.topic, r.partition, r.offset, r.metadata) for r in rows]
-        places = translator.translate(wanted, deadline)
+        return translator.translate(wanted, deadline)
     finally:
         translator.close(Deadline(_CLOSE_S))
-    return [_placed(row, place) for row, place in zip(rows, places, strict=True)]
 
 
 def _backwards(
@@ -225,7 +233,7 @@ def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
 
 
 def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
-    """Return the offsets in the forward flow's checkpoints.
+    """Return the offsets in the forward flow's checkpoints, as exact as the offset map knows them.
 
     The groups may have committed since. How many records they re-read is therefore not known.
     """
@@ -244,23 +252,43 @@ def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Dea
         take,
         lambda group: groups.fullmatch(group) is not None,
     ).run(deadline)
-    return MovePlan(
-        [
-            MovedOffset(
-                each.group,
-                policy.upstream_topic(each.topic) or each.topic,
-                each.topic,
-                each.partition,
-                each.upstream_offset,
-                each.downstream_offset,
-                None,
-                each.metadata,
-            )
-            for each in found.values()
-        ],
-        False,
-        {},
-    )
+    rows = [
+        MovedOffset(
+            each.group,
+            policy.upstream_topic(each.topic) or each.topic,
+            each.topic,
+            each.partition,
+            each.upstream_offset,
+            each.downstream_offset,
+            None,
+            each.metadata,
+        )
+        for each in found.values()
+    ]
+    return MovePlan(_corrected(flow, rows, deadline), False, {})
+
+
+def _corrected(
+    flow: FlowProps, rows: list[MovedOffset], deadline: Deadline
+) -> Sequence[MovedOffset]:
+    """Replace checkpoints by the map's places where those are exact, and where the target lost
+    records after the checkpoint. Only a map on the new cluster is read: the old one may be gone."""
+    if not rows or client_configs.offset_syncs_side(flow) != "target":
+        return rows
+    try:
+        places = _places(flow, rows, deadline)
+    except ConnectError as error:
+        if not_authorized(error):
+            return rows  # Permissions for the checkpoints alone have to do.
+        raise
+    return [_correct(row, place) for row, place in zip(rows, places, strict=True)]
+
+
+def _correct(row: MovedOffset, place: Place | None) -> MovedOffset:
+    if place is None or row.new_offset is None:
+        return row
+    after_loss = place.loss > 0 and place.offset < row.new_offset
+    return replace(row, new_offset=place.offset) if place.exact or after_loss else row
 
 
 def _completed(

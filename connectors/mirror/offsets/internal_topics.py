@@ -22,6 +22,9 @@ __all__ = ["BookTopics", "KafkaBookTopics", "MapReader"]
 class MapReader(Protocol):
     """A running read of the offset map topic."""
 
+    def wait(self, seconds: float) -> None:
+        """Wait until the read has ended, at most so long."""
+
     def close(self) -> None:
         """Stop reading, even before the end."""
 

@@ -392,6 +392,9 @@ class PageIndexReader:
             self._log.stop(Deadline(_CLOSE_S))
         self._on_read(found)
 
+    def wait(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
     def close(self) -> None:
         """Stop reading, even before the end."""
         self._log.stop(Deadline(_CLOSE_S))

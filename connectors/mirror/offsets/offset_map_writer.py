@@ -81,6 +81,8 @@ class MapWriter:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._reading = True
+        self.holds = True
+        """Whether pages wait until it is known which session they may have."""
         self._trims = False
         self._partitions: dict[TopicPartition, PartitionPages] = {}
         self._parting: set[TopicPartition] = set()
@@ -102,7 +104,19 @@ class MapWriter:
     def reads(self) -> None:
         """Note that the topic is being read (again): its contents for new partitions are not known
         yet."""
-        self._reading = True
+        self._reading = self.holds = True
+
+    @property
+    def waits_for_read(self) -> bool:
+        """Whether there are pages with a provisional session."""
+        return any(not pages.settled for pages in self._partitions.values())
+
+    def release(self) -> None:
+        """Let pages with a provisional session be due, because the read takes too long. They are
+        due again with a later session if it turns out to be too low."""
+        if self.holds:
+            self.holds = False
+            self._urgent.update(key for key, each in self._partitions.items() if not each.settled)
 
     def has_read(self, found: MapTopic) -> None:
         """Apply the result of a read. In `found`, only records since the last read count."""
@@ -117,7 +131,6 @@ class MapWriter:
                 self._index.add(key, span)
         for key, pages in self._partitions.items():
             if not pages.settled:
-                before = pages.session
                 others = pages.settle(self._index.spans(key), found.losses.get(key, -1))
                 for page, target, place in self._unplaced.pop(key, ()):
                     known = [*others, *pages.begun(page.session)]
@@ -125,9 +138,7 @@ class MapWriter:
                     pages.found(page, *before_all_lost(known, target, place))
                     # Even if a page that was copied since replaces the loss page.
                     self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
-                    self._urgent.add(key)
-                if pages.session != before:
-                    self._urgent.add(key)
+                self._urgent.add(key)
 
     def _compare(self, found: MapTopic) -> None:
         """Note late writes of workers that no longer have these partitions: over pages of later
@@ -265,7 +276,11 @@ class MapWriter:
 
     def due(self, keys: Iterable[TopicPartition]) -> list[DuePages]:
         """Return the changed pages of these partitions, and urgent pages of any. The caller writes
-        them and passes failed ones to `failed`."""
+        them and passes failed ones to `failed`.
+
+        While `holds`, pages with a provisional session wait until the topic was read: others may
+        have written with a later session under the same keys, and compaction would keep the last
+        page of a key."""
         for key in [key for key in self._parting if not self._partitions[key].unwritten]:
             self._parting.discard(key)
             del self._partitions[key]
@@ -274,7 +289,8 @@ class MapWriter:
         for key in dict.fromkeys([*keys, *urgent]):
             pages = self._partitions.get(key)
             stray, again = self._repair(key, pages)
-            unsaved = [] if pages is None else pages.take_unsaved()
+            waits = self.holds and pages is not None and not pages.settled
+            unsaved = [] if pages is None or waits else pages.take_unsaved()
             lost = [page.session for page in unsaved if page.span.lost]
             loss = max([*lost, self._unnoted.pop(key, -1)], default=-1)
             mine = {page.first_source for page in unsaved}

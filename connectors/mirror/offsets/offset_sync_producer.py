@@ -64,6 +64,8 @@ class OffsetSyncProducer:
         self._pending: dict[tuple[str, int], OffsetSync] = {}
         self._syncs_in_flight = 0
         self._undelivered = 0
+        self.pages_in_flight = 0
+        """Number of map pages, notes and tombstones that are not acknowledged yet."""
         self._troubles: dict[str, str] = {}
         self._told: dict[str, str] = {}
         self._map_works = False
@@ -124,11 +126,13 @@ class OffsetSyncProducer:
         fails with the first error."""
         result: Future[None] = Future()
         left = len(pages)
+        self.pages_in_flight += left
         failed: list[ConnectError] = []
 
         def delivered(error: ConnectError | None) -> None:
             nonlocal left
             left -= 1
+            self.pages_in_flight -= 1
             if error is not None:
                 failed.append(error)
             if left == 0:

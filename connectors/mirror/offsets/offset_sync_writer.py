@@ -32,6 +32,10 @@ __all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "so
 
 
 _CLOSE_SYNCS_S = 2.0
+_CLOSE_READ_S = 2.0
+
+_HOLD_S = 30.0
+"""How long pages wait for the read of the topic."""
 
 _CHECK_EVERY_S = 300.0
 """How often the map topic is read again. It is well below the time until the topic is compacted, so
@@ -105,6 +109,7 @@ class OffsetSyncWriter:
         """This was frozen, and has not read since what others wrote."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
+        self._hold_until = self._polled_at + _HOLD_S
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
@@ -135,6 +140,7 @@ class OffsetSyncWriter:
         self._checks = checks
         self._stood_still = False
         self._check_at = self._clock.monotonic() + _CHECK_EVERY_S
+        self._hold_until = self._clock.monotonic() + _HOLD_S
         if not checks:
             self._map.reads()
         # The reader calls back on its own thread.
@@ -157,8 +163,11 @@ class OffsetSyncWriter:
 
     def _check(self) -> None:
         """Read the topic from time to time, because a worker that was frozen or could not write may
-        overwrite pages of partitions that it has lost."""
+        overwrite pages of partitions that it has lost. Pages of this task that are in flight would
+        look as if others had replaced them."""
         due = self._clock.monotonic() >= self._check_at
+        if self._syncs is not None and self._syncs.pages_in_flight:
+            return
         if due and self._reader is None and self._topics is not None and self._found is not None:
             self._read_map(self._found, checks=True)
 
@@ -216,6 +225,9 @@ class OffsetSyncWriter:
         on. `anchor`: a known place on both sides before the lost target offsets."""
         if not self._config.mirror_offset_map_enabled or self._syncs is None:
             return
+        if loss.on_target:
+            # A page that a worker without this partition wrote may lead past the loss.
+            self._check_at = self._clock.monotonic()
         if self._map.lost(key, loss, anchor):
             self._write_pages(())
 
@@ -253,6 +265,8 @@ class OffsetSyncWriter:
         written."""
         self._take_read()
         self._check()
+        if self._clock.monotonic() >= self._hold_until:
+            self._map.release()  # The topic may not even exist before something is written.
         for source, position, *_ in reached:
             self._map.seen(source, position)
         alias = self._config.source_cluster_alias
@@ -319,6 +333,13 @@ class OffsetSyncWriter:
 
     def close(self) -> None:
         """Send what waits, within seconds, and close every client."""
+        self._looks_again = False
+        if self._reader is not None and self._map.waits_for_read:
+            # A task that ran for a moment only: its pages wait for their session.
+            self._reader.wait(_CLOSE_READ_S)
+            self._take_read()
+            self._map.release()
+            self._write_pages(())
         self._topics = None
         self._close_reader()
         if self._syncs is not None:

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from connectors.mirror.formats import Checkpoint
+from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.groups import commit, committed, consume, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.reading import read_partition
-from tests.support.topics import end_offsets
+from tests.support.topics import create_topic, end_offsets
 from tests.support.waiting import wait_until
 
 COUNT = 400
@@ -181,3 +183,46 @@ def test_a_group_goes_over_and_comes_back_without_reading_anything_twice(
         assert "Committed for 1 groups" in shown
         read += consume(flow.source_servers, group, traffic.topics)
     assert sorted(read) == sorted(traffic.written)
+
+
+def test_without_the_source_the_map_on_the_target_makes_checkpoints_exact(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    flow = MirroredFlow(source_cluster, target_cluster)
+    servers, topic = flow.target_servers, f"{flow.prefix}.t"
+    copy = create_topic(servers, name=flow.remote(topic), partitions=3)
+    for partition in range(3):
+        produce(servers, copy, numbered(80, partition=partition))
+    pages = [
+        (0, MapPage(1, [Segment(0, 0, 40), Segment(50, 40, 40)])),
+        (1, MapPage(1, [Segment(0, 0, 10)])),
+        (1, MapPage(2, [Segment(10, 10, 0)], seen=35)),
+    ]
+    create_topic(servers, name=f"mm2-offset-map.{flow.a}.internal")
+    produce(
+        servers,
+        f"mm2-offset-map.{flow.a}.internal",
+        [Record(page.encode(), page_key(topic, n, page.first_source)) for n, page in pages],
+    )
+    group = f"{flow.prefix}.g"
+    written = {
+        "inside": Checkpoint(group, copy, 0, 60, 41, "of a sync, with its metadata"),
+        "lost since": Checkpoint(group, copy, 1, 36, 30),
+        "not in the map": Checkpoint(group, copy, 2, 36, 30),
+        "after the map": Checkpoint(f"{group}.ahead", copy, 0, 200, 70),
+    }
+    create_topic(servers, name=f"{flow.a}.checkpoints.internal")
+    produce(
+        servers,
+        f"{flow.a}.checkpoints.internal",
+        [Record(each.value(), each.key()) for each in written.values()],
+    )
+    properties = flow.properties({"offset-syncs.topic.location": "target"})
+    path = write_properties(tmp_path / "mm2.properties", properties)
+
+    move = ("translate", "--config", path, "--from", flow.a, "--to", flow.b, "--checkpoints")
+    status, _, errors = client(*move, "--groups", f"{group}.*", "--commit")
+
+    assert status == 0, errors
+    assert committed(servers, group) == {(copy, 0): 50, (copy, 1): 10, (copy, 2): 30}
+    assert committed(servers, f"{group}.ahead") == {(copy, 0): 70}

@@ -6,7 +6,7 @@ Those with a number are of the review that led to the simulator; the others were
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,9 @@ from connect.clients.cluster.broker_node import BrokerNode
 from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import ProducedPartition, parse_produce
+from connect.protocol.records import Rebatched, rebatch
 from connectors.mirror.config.losses import Loss
+from connectors.mirror.copy.batches import conversion
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.brokers import target as target_node
 from connectors.mirror.copy.brokers.routing import BrokerRouting
@@ -211,6 +213,27 @@ def _forget_maybe(self: TargetPartition) -> tuple[Failure, str] | None:
     return Failure.SPLIT, found[1]
 
 
+def _held_back_unless_stopped(self: PartitionCopy) -> bool:
+    before, self.standing = self.standing, None
+    try:
+        return _held_back(self)
+    finally:
+        self.standing = before
+
+
+_held_back: Callable[[PartitionCopy], bool] = PartitionCopy.held_back.fget  # type: ignore[attr-defined]
+
+
+def _whole_old_sets(
+    batches: Sequence[memoryview], *, from_offset: int, **settings: Any
+) -> list[Rebatched]:
+    old = any(batch[_MAGIC_AT] < 2 for batch in batches)
+    return rebatch(batches, from_offset=0 if old else from_offset, **settings)
+
+
+_MAGIC_AT = 16
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "offsets are shed",
@@ -307,5 +330,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "copier",
         "Lost records are copied again while a higher position is stored: a crash abandons that.",
         _all((PartitionCopy, "behind_stored", property(lambda _: False))),
+    ),
+    Mutant(
+        "stopped partition goes on",
+        "copier",
+        "A partition that a loss has stopped by its policy is fetched on.",
+        _all((PartitionCopy, "held_back", property(_held_back_unless_stopped))),
+    ),
+    Mutant(
+        "whole sets of old messages",
+        "copier",
+        "A set of messages of magic 0 or 1 is copied whole, though a part of it was copied before.",
+        _all((conversion, "rebatch", _whole_old_sets)),
     ),
 )

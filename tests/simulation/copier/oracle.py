@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
 from connectors.mirror.copy.partition.partition import PartitionCopy
@@ -32,6 +33,8 @@ class Oracle:
         self._exactly_once = exactly_once
         self._read: dict[Key, int] = dict.fromkeys(pairs, 0)
         """The target offset up to which each log was read."""
+        self._holds: dict[Key, deque[int]] = {key: deque() for key in pairs}
+        """Target offsets at which reading of each log stops, the first one for now."""
         self._committed: dict[int, tuple[int, tuple[int, int]]] = {}
         self._lives = {number: (0, 0) for _, number in pairs}
         """Partition -> its committed position, and of which life and state of the source's topic it
@@ -72,13 +75,28 @@ class Oracle:
         for key in self._pairs:
             self.read(key)
 
+    def hold(self, key: Key, end: int) -> None:
+        """Read this log up to `end` only, until `released`."""
+        self._holds[key].append(end)
+
+    def released(self, key: Key) -> bool:
+        """Read this log up to where it is held; whether all of that is decided by now."""
+        self.read(key)
+        partition = self._target.find(key)
+        held = self._holds[key]
+        if held and partition is not None and partition.log.stable < held[0]:
+            return False
+        if held:
+            held.popleft()
+        return True
+
     def read(self, key: Key) -> None:
         """Take in what is committed on the target since the last look."""
         partition = self._target.find(key)
         if partition is None:
             return
         log = partition.log
-        end = log.stable
+        end = min([log.stable, *list(self._holds[key])[:1]])
         at = self._read[key]
         if end <= at:
             return
@@ -100,6 +118,8 @@ class Oracle:
             return
         self.read(partition.target)
         pair = self._pairs[partition.target]
+        if pair.forgiving:
+            return  # of a topic that is gone by now
         for first, count in runs:
             for n in range(count):
                 number = pair.number_at(base + n)

@@ -62,7 +62,7 @@ class PairOracle:
         self.copies_again = False
         """It has begun to since `Oracle.check_copied_again`."""
         self._went_back: tuple[int, int] | None = None
-        """(source offset, records on the target then) of the last reported loss."""
+        """(source offset, end of the target's log then) of the last reported loss."""
         self.target_losses_due = 0
         self.acked_end = 0
         """The target offset up to which the copier was told that its records are there."""
@@ -162,7 +162,11 @@ class PairOracle:
         self._reported.append((self.settled_life, first, end))
 
     def loss_reported(self, loss: Loss) -> None:
-        """The copier reported a loss."""
+        """The copier reported a loss. Where it stops after it, it finds it once more when it goes
+        on."""
+        if loss.resume is None:
+            self._stopped_after(loss)
+            return
         if loss.kind is LossKind.SOURCE_RECREATED:
             if not self.recreations_due:
                 raise Broken(f"{self.name}: a re-creation of the source was reported, and was none")
@@ -199,9 +203,19 @@ class PairOracle:
             lives = {self.settled_life, self.truth.life}
             self._restarts += [(life, loss.resume) for life in lives]
 
-    def goes_back(self, resume: int) -> None:
-        """A loss is being reported: copying goes on at this source offset."""
-        self._went_back = resume, len(self.sequence)
+    def _stopped_after(self, loss: Loss) -> None:
+        if loss.kind is LossKind.SOURCE_RECREATED:
+            if not self.recreations_due:
+                raise Broken(f"{self.name}: a re-creation of the source was reported, and was none")
+        elif loss.kind is LossKind.TARGET_RECREATED and not self.target_recreations_due:
+            raise Broken(f"{self.name}: a re-creation of the target was reported, and was none")
+        if loss.on_target:
+            self.target_losses_due = self.acked_end = 0
+
+    def goes_back(self, resume: int, end: int) -> None:
+        """A loss is being reported: copying goes on at this source offset. `end`: of the target's
+        log."""
+        self._went_back = resume, end
 
     # The target's log.
 
@@ -267,11 +281,21 @@ class PairOracle:
         """The first of these that cannot be left out."""
         for number in numbers:
             record = self.truth.records[number]
-            if not self._may_be_left_out(record):
+            if not self._leaves_out(record):
                 return record
         return None
 
-    def _may_be_left_out(self, record: SourceRecord) -> bool:
+    def _leaves_out(self, record: SourceRecord) -> bool:
+        """Whether it may be left out. What retention deleted has to be reported then."""
+        if self._is_excused(record):
+            return True
+        if record.state is RecordState.DELETED:
+            self._unreported.add(record.number)
+            return True
+        return False
+
+    def _is_excused(self, record: SourceRecord) -> bool:
+        """Whether nobody expects it on the target, or it was reported."""
         state = record.state
         if record.life in self._blind_lives:
             return True
@@ -282,12 +306,7 @@ class PairOracle:
         for life, first, end in self._reported:
             if life == record.life and first <= record.offset < end:
                 return True
-        if record.number in self.lost_on_target:
-            return True
-        if state is RecordState.DELETED:
-            self._unreported.add(record.number)
-            return True
-        return False
+        return record.number in self.lost_on_target
 
     def _is_restart(self, number: int) -> bool:
         record = self.truth.records[number]
@@ -299,7 +318,8 @@ class PairOracle:
                 for each in self.truth.records[:number]
                 if each.life == life and offset <= each.offset
             ]
-            if all(self._may_be_left_out(each) for each in between):
+            # A supposition only: nothing of this is left out yet.
+            if all(each.state is RecordState.DELETED or self._is_excused(each) for each in between):
                 return True
         return False
 
@@ -315,7 +335,7 @@ class PairOracle:
                 continue
             if record.offset >= position:
                 return
-            if not self._may_be_left_out(record):
+            if not self._leaves_out(record):
                 raise Broken(
                     f"{self.name}: {what} is {position}, and {record} is not on the target"
                 )
@@ -324,7 +344,8 @@ class PairOracle:
         """Exactly once: nothing at or after this stored position is committed on the target."""
         if self.suspended or self.settled_life != self.truth.life or not self.sequence:
             return
-        if self._went_back == (position, len(self.sequence)):
+        back, end = self._went_back or (None, 0)
+        if back == position and self.bases[-1] < end:
             return  # a loss moved it back, and nothing was copied since
         record = self.truth.records[self.sequence[-1]]
         if record.state is RecordState.VANISHED:
@@ -356,7 +377,7 @@ class PairOracle:
         for record in self.truth.records:
             if record.number in present:
                 continue
-            if not self._may_be_left_out(record):
+            if not self._leaves_out(record):
                 raise Broken(f"{self.name}: {record} is not on the target in the end")
         begun = 0
         if not self.first_position_known:

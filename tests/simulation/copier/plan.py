@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from connectors.mirror.config.losses import LossPolicies, LossPolicy
+from connect.protocol.compression import GZIP, LZ4, NONE, SNAPPY
+from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.batches.conversion import CopyOptions
 from tests.simulation.kafka.access import AccessFaults
 from tests.simulation.kafka.broker import BrokerFaults
 from tests.simulation.kafka.coordinator import CoordinatorFaults
 from tests.simulation.kafka.network import NetworkOptions
 
-__all__ = ["Plan", "SideFaults", "plan_for"]
+__all__ = ["OldFormat", "Plan", "SideFaults", "plan_for"]
 
 _TROUBLES = (
     "source leader", "source cut", "source silent", "source broker", "retention", "compaction",
@@ -32,6 +33,16 @@ class SideFaults:
     requests: BrokerFaults
     network: NetworkOptions
     access: AccessFaults
+
+
+@dataclass(slots=True)
+class OldFormat:
+    """Messages from before Kafka 0.11: magic 0 or 1, `codec` 0 or that of wrapped sets, for so many
+    batches of each partition."""
+
+    magic: int
+    codec: int
+    batches: int
 
 
 @dataclass(slots=True)
@@ -73,7 +84,10 @@ class Plan:
     learns: bool
     keeps_facts: bool
     """Whether what is known of the logs is stored with the offsets: not without the offset map."""
-    tags: list[str] = field(default_factory=list)
+    late_answer: bool
+    """The source's first records arrive late, and its topic is re-created meanwhile."""
+    old_format: OldFormat | None
+    """What the source's first batches are of; None: of magic 2."""
 
     def __str__(self) -> str:
         how = "exactly once" if self.exactly_once else "at least once"
@@ -82,7 +96,14 @@ class Plan:
             f"{how}, reads {committed}, {self.partitions} partitions, "
             f"{self.source_brokers}+{self.target_brokers} brokers, buffer {self.buffer_bytes}, "
             f"fetch {self.partition_fetch_bytes}, troubles: {', '.join(self.troubles) or 'none'}"
+            f"{'' if self.old_format is None else f', {self.old_format}'}"
+            f"{', some losses stop' if self.stops else ''}"
         )
+
+    @property
+    def stops(self) -> bool:
+        """Whether a partition stops after losses of some kind."""
+        return LossPolicy.FAIL in self.losses.kinds.values()
 
 
 def _some(rng: random.Random, chance: float, most: float) -> float:
@@ -116,6 +137,16 @@ def _side(rng: random.Random) -> SideFaults:
     )
 
 
+def _old_format(rng: random.Random) -> OldFormat:
+    codec = rng.choice((NONE, GZIP, SNAPPY, LZ4))
+    return OldFormat(rng.choice((0, 1)), codec, rng.choice((5, 20, 1_000)))
+
+
+def _stops(rng: random.Random) -> dict[LossKind, LossPolicy]:
+    """The kinds of losses after which a partition stops."""
+    return {kind: LossPolicy.FAIL for kind in LossKind if rng.random() < 0.6}
+
+
 def plan_for(seed: int) -> Plan:
     """The same seed gives the same plan."""
     rng = random.Random(seed)
@@ -130,6 +161,15 @@ def plan_for(seed: int) -> Plan:
         if f"{side} recreated" in troubles and apart.random() < 0.4:
             troubles.append(f"{side} old broker")
     hard_to_know = {"source recreated", "source unclean"}.intersection(troubles)
+    # So are these.
+    later = random.Random(seed * 37 + 11)
+    old_format = _old_format(later) if later.random() < 0.1 else None
+    if old_format is not None and "source unclean" in troubles:
+        troubles.remove("source unclean")  # such messages have no leader epoch to compare
+    stops = _stops(later) if later.random() < 0.2 else {}
+    if later.random() < (0.25 if exactly_once else 0.1):
+        troubles.append("refused again")
+    late_answer = "source recreated" in troubles and later.random() < 0.3
     keeps_facts = exactly_once or bool(hard_to_know) or apart.random() < 0.6
     quarantine = rng.random() < 0.3
     if not quarantine and "bad records" in troubles:
@@ -143,7 +183,7 @@ def plan_for(seed: int) -> Plan:
         unknown_partition=_some(rng, 0.2, 0.1),
     )
     read_committed = rng.random() < 0.5
-    return Plan(
+    plan = Plan(
         seed=seed,
         exactly_once=exactly_once,
         read_committed=read_committed,
@@ -165,7 +205,9 @@ def plan_for(seed: int) -> Plan:
         request_timeout_ms=rng.choice((1_500, 5_000)),
         metadata_max_age_ms=rng.choice((1_000, 5_000, 20_000)),
         options=CopyOptions(read_committed, codec, merge_bytes=rng.choice((300, 262_144))),
-        losses=LossPolicies(rng.choice((LossPolicy.REPORT, LossPolicy.REPORT, LossPolicy.COPY))),
+        losses=LossPolicies(
+            rng.choice((LossPolicy.REPORT, LossPolicy.REPORT, LossPolicy.COPY)), stops
+        ),
         quarantine=quarantine,
         transactions=transactions,
         codec=rng.choice((0, 0, 0, 4)),
@@ -176,4 +218,9 @@ def plan_for(seed: int) -> Plan:
         names_old_duplicates=rng.random() < 0.2,
         learns=rng.random() < 0.8,
         keeps_facts=keeps_facts,
+        late_answer=late_answer,
+        old_format=old_format,
     )
+    if late_answer:
+        plan.metadata_max_age_ms = 1_000
+    return plan

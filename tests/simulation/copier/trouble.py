@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit
@@ -15,11 +15,18 @@ from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 if TYPE_CHECKING:
     from tests.simulation.copier.world import CopierWorld
     from tests.simulation.copier.writer import SourceWriter
+    from tests.simulation.kafka.wire_format import FetchedPart
 
 __all__ = ["Troubles"]
 
 MOST_AGE_S = 5.0
 """A broker's metadata is that of another topic for so long, and for two seconds more, at most."""
+
+_LATE_S = 2.5
+"""Well below the time after which the copier gives up a silent connection."""
+
+_OFFSET_0 = bytes(8)
+"""The first bytes of a batch at offset 0."""
 
 
 class Troubles:
@@ -49,6 +56,7 @@ class Troubles:
             "slow replicas": self._slow_replicas,
             "target leaderless": self._leaderless,
             "small messages": self._small_messages,
+            "refused again": self._refused_again,
             "forgotten producers": self._forget_producers,
             "target unclean": self._target_unclean,
             "target recreated": self._target_recreated,
@@ -137,10 +145,13 @@ class Troubles:
         writer = self._writer()
         partition = writer.partition
         led = partition is not None and partition.leader != NO_LEADER
-        if partition is None or not led or not partition.log.batches or not self._source.nodes_up:
+        if partition is None or not led or not self._source.nodes_up:
             return
-        recent = partition.log.batches[-8:]
-        self._source.truncate(partition, self._rng.choice(recent).base)
+        # Not below the log's start: one who began there, and has read nothing, cannot know of it.
+        log = partition.log
+        recent = [batch for batch in log.batches[-8:] if batch.base >= log.start]
+        if recent:
+            self._source.truncate(partition, self._rng.choice(recent).base)
 
     def _source_recreated(self) -> None:
         if SOURCE not in self._source.topics:
@@ -148,6 +159,24 @@ class Troubles:
         self._world.source_is_deleted()
         self._source.delete(SOURCE)
         self._later(1.0, self._world.create_source)
+
+    def answer_late(self) -> None:
+        """The first answer with records from the beginning of a log takes so long that the topic is
+        another one when it arrives."""
+
+        def answers(connection: Connection, parts: Sequence[FetchedPart]) -> None:
+            if any(part.records.startswith(_OFFSET_0) for part in parts):
+                self._source.on_fetched = lambda *_: None
+                connection.hold_answers(_LATE_S)
+                self._time.after(0.0, self._recreate_source_at_once)
+
+        self._source.on_fetched = answers
+
+    def _recreate_source_at_once(self) -> None:
+        if not self._world.healed and SOURCE in self._source.topics:
+            self._world.source_is_deleted()
+            self._source.delete(SOURCE)
+            self._world.create_source()
 
     # The target.
 
@@ -182,10 +211,28 @@ class Troubles:
         partition = self._copy()
         if partition.topic != TARGET:
             return
+        self._allow_at_most(partition, self._rng.choice((150, 400, 1_000)))
+
+    def _refused_again(self) -> None:
+        """The answer for the next batch of a partition is lost, and then the batch is too large."""
+        partition = self._copy()
+        if partition.topic == TARGET:
+            self._world.after_append(partition.key, lambda: self._refuse_again(partition))
+
+    def _refuse_again(self, partition: SimulatedPartition) -> None:
+        self._cut_leader(partition)
+        self._allow_at_most(partition, 60)
+
+    def _cut_leader(self, partition: SimulatedPartition) -> None:
+        leader = self._target.brokers.get(partition.leader)
+        for connection in [] if leader is None else list(leader.connections):
+            connection.cut(lose_sent=False)
+
+    def _allow_at_most(self, partition: SimulatedPartition, most: int) -> None:
         # A batch that was appended, and is sent again, is refused as too large all the same.
         self._world.oracle.of_target(partition.key).forgive()
-        partition.max_message_bytes = self._rng.choice((150, 400, 1_000))
-        self._world.note(f"target {partition.key}: at most {partition.max_message_bytes} bytes")
+        partition.max_message_bytes = most
+        self._world.note(f"target {partition.key}: at most {most} bytes")
         self._later(3.0, lambda: setattr(partition, "max_message_bytes", 1 << 20))
 
     def _forget_producers(self) -> None:

@@ -102,6 +102,8 @@ class Worker:
         self._accesses: list[SimulatedAccess] = []
         self._control: SimulatedTransactions | None = None
         self.engine: CopyEngine | None = None
+        self.losses = plan.losses
+        """The user's loss policies, from the next start on."""
         self.stored: dict[Key, Stored] = {}
         self.stored_before: dict[Key, Stored] = {}
         self.assigned: set[Key] = {(SOURCE, n) for n in range(plan.partitions)}
@@ -186,7 +188,7 @@ class Worker:
             ),
             options=plan.options,
             buffer_bytes=plan.buffer_bytes,
-            losses=plan.losses,
+            losses=self.losses,
         )
 
     def _read_offsets(self) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from uuid import UUID
 
 from connect.errors import ConnectError
-from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.losses import Loss, LossPolicies
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import QuarantinedRecords
@@ -29,7 +29,7 @@ from tests.simulation.copier.writer import SourceWriter
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.coordinator import Coordinator, CoordinatorFaults
 from tests.simulation.kafka.log import Batch
-from tests.simulation.kafka.network import Network, NetworkOptions, ProcessDied
+from tests.simulation.kafka.network import Network, ProcessDied
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
 from tests.simulation.kafka.writing import numbers_of
@@ -42,6 +42,8 @@ _STEP_S = 0.1
 _HEALED_FOR_S = 150.0
 _DRAIN_S = 60.0
 _SETTLE_S = 3.0
+_MARKERS_S = 1.0
+"""Within this time the markers of the last transaction are written."""
 _IDLE_WAIT_S = 0.5
 _OLDEST_METADATA_S = 8.0
 _OLDEST_ANSWER_S = 1.0
@@ -92,8 +94,8 @@ class CopierWorld:
         self.flights = Flights()
         network.on_sent = self.flights.sent
         self.target.on_answered = self.flights.answered
-        self.target.on_truncating = lambda partition: self.oracle.read(partition.key)
-        self.target.on_truncated = self.oracle.cut_off
+        self.target.on_truncating = self._target_loses
+        self.target.on_truncated = self._target_cut_off
         self.source.on_truncated = self._source_cut_off
         self.target.on_appended = self._target_appended
         self.target.refuses_records = self._refuses if plan.quarantine else None
@@ -108,11 +110,18 @@ class CopierWorld:
         self._commits = 0
         self._broken: Broken | None = None
         self._forgotten: set[Key] = set()
+        self._known_producers: frozenset[int] = frozenset()
+        """Those of the target's log that is being cut off."""
+        self._traps: dict[Key, Callable[[], None]] = {}
         self._seen_cuts: dict[Key, int] = {}
         """How often each log had been cut off when the copier last asked for its start or end."""
         self._found: dict[Key, deque[int]] = {}
         """The same for each loss, when the copier found it."""
-        self._losses: list[tuple[Key, Loss]] = []
+        self._stands: dict[PartitionCopy, int] = {}
+        """Partitions that stopped after a loss, and where."""
+        self._losses: list[tuple[Key, Loss, int]] = []
+        """Reported losses that the oracle has not heard of, with how often the log had been cut off
+        when they were found."""
         self._commands: deque[tuple[str, FlowLimits | None]] = deque()
         self._paused_until = 0.0
         self._crashing = False
@@ -153,6 +162,8 @@ class CopierWorld:
                     self.writers[key].write()
             self._write_now_and_then(key)
         self._trouble_now_and_then()
+        if plan.late_answer:
+            self._troubles.answer_late()
         self.time.after(plan.trouble_for_s, self._heal)
         self._start()
         store_at = 0.0
@@ -196,8 +207,16 @@ class CopierWorld:
         if engine is not None:
             self.oracle.check_positions(engine.partitions)
             for partition in engine.partitions:
+                if partition.standing:
+                    self._check_stands(partition)
                 if partition.error is not None and _OWN_DEFECT in partition.error:
                     raise Broken(partition.error)
+
+    def _check_stands(self, partition: PartitionCopy) -> None:
+        """A partition that stopped after a loss fetches nothing more."""
+        before = self._stands.setdefault(partition, partition.position)
+        if partition.position > before:
+            raise Broken(f"{partition.name} went on from {before}, though: {partition.standing}")
 
     @staticmethod
     def _may_fail(error: ConnectError) -> bool:
@@ -354,6 +373,16 @@ class CopierWorld:
         pair.forgotten = True
         self._forgotten.add(key)
 
+    def _target_loses(self, partition: SimulatedPartition) -> None:
+        self.oracle.read(partition.key)
+        self._known_producers = partition.log.producers.ids
+
+    def _target_cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
+        self.oracle.cut_off(partition, end, lost)
+        if lost and self._known_producers - partition.log.producers.ids:
+            # What is in flight, and follows a batch that was refused, is taken by the new leader.
+            self.producers_forgotten(partition.key)
+
     def create_target(self) -> None:
         if TARGET not in self.target.topics:
             self.note("target: the topic is created again")
@@ -366,7 +395,14 @@ class CopierWorld:
         pair.suspended = True
         pair.cuts += 1
 
+    def after_append(self, key: Key, act: Callable[[], None]) -> None:
+        """Do this once the next batch is in this log of the target, before the broker answers."""
+        self._traps[key] = act
+
     def _target_appended(self, partition: SimulatedPartition, batch: Batch) -> None:
+        trap = self._traps.pop(partition.key, None)
+        if trap is not None and not self.healed:
+            trap()
         if partition.topic == OFFSETS:
             self.oracle.note_lives()
         elif partition.key in self._forgotten:
@@ -402,23 +438,34 @@ class CopierWorld:
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         self.note(f"told: {loss}")
         self.worker.commit_soon()
+        copy = self.target.find(partition.target)
+        end = 0 if copy is None else copy.log.end
         if loss.resume is not None:
             self.oracle.read(partition.target)
-            self.oracle.of_source(partition.source).goes_back(loss.resume)
-        self._losses.append((partition.source, loss))
-        if not self.plan.exactly_once:
+            self.oracle.of_source(partition.source).goes_back(loss.resume, end)
+        found = self._found[partition.source].popleft()
+        self._losses.append((partition.source, loss, found))
+        if self.plan.exactly_once:
+            # Markers come after the commit's answer: what was copied before this is seen later.
+            self.oracle.hold(partition.target, end)
+        else:
             self._take_losses()
 
     def _take_losses(self) -> None:
-        """Under exactly-once after the commit is checked in which they are told."""
+        """Under exactly-once after the commit is checked in which they are told, and once all that
+        was copied before can be seen."""
         losses, self._losses = self._losses, []
-        for key, loss in losses:
+        for key, loss, found in losses:
             pair = self.oracle.of_source(key)
+            waits = any(key == other for other, _, _ in self._losses)
+            if waits or not self.oracle.released((TARGET, key[1])):
+                self._losses.append((key, loss, found))
+                continue
             try:
                 pair.loss_reported(loss)
             except Broken as broken:
                 self._guard(broken)
-            if self._found[key].popleft() != pair.cuts:
+            if found != pair.cuts:
                 # It was cut off again after the copier looked at it. Under exactly-once a loss is
                 # told with a commit, which may be long after it was found.
                 pair.suspended = True
@@ -448,6 +495,7 @@ class CopierWorld:
         return done
 
     def _begins(self, key: Key, stored: Stored | None) -> None:
+        self._take_losses()
         pair = self.oracle.of_source(key)
         self._found.pop(key, None)
         self.note(f"begins with {key} at {stored.position if stored else 'no position'}")
@@ -497,7 +545,6 @@ class CopierWorld:
         self.create_target()
         for cluster in (self.source, self.target):
             cluster.heal()
-            cluster.connections = NetworkOptions(delay=cluster.connections.delay)
         for side in (self.plan.source, self.plan.target):
             faults = side.access
             faults.stale = faults.unavailable = faults.connect = faults.question = 0.0
@@ -521,6 +568,10 @@ class CopierWorld:
         for key in self._away:
             self.worker.give_back(key)
         self._away = []
+        if self.plan.stops:
+            # The user chooses another policy, which restarts the task.
+            self.worker.losses = LossPolicies(self.plan.losses.default)
+            self.command("restart")
 
     def _finish(self) -> None:
         self._unhand_the_copier()
@@ -552,6 +603,7 @@ class CopierWorld:
                 raise Broken(f"all is copied, and yet {says}")
         if not self.worker.stop(_DRAIN_S):
             raise Broken("drain did not end in time")
+        self._wait(_MARKERS_S)
         self._check()
         if self.plan.exactly_once:
             self.oracle.check_commit()

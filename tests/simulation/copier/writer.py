@@ -4,13 +4,14 @@ compaction, retention."""
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
-from tests.simulation.copier.plan import Plan
+from tests.simulation.copier.plan import OldFormat, Plan
 from tests.simulation.copier.truth import SourceTruth
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import ABORT, COMMIT, Batch, Log
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
-from tests.simulation.kafka.writing import compacted, data_batch, empty_control_batch
+from tests.simulation.kafka.writing import compacted, data_batch, empty_control_batch, old_messages
 
 __all__ = ["SourceWriter"]
 
@@ -30,6 +31,7 @@ class SourceWriter:
         """Producers with an open transaction, and their epochs."""
         self._idle: list[int] = []
         self._size = self._rng.choice((10, 10, 40, 200))
+        self._written = 0
 
     @property
     def partition(self) -> SimulatedPartition | None:
@@ -45,6 +47,11 @@ class SourceWriter:
             self.end_one(commit=rng.random() < 0.6)
             return
         count = rng.randrange(1, self._plan.largest_batch + 1)
+        old = self._plan.old_format
+        if old is not None and self._written < old.batches:
+            self._written += 1
+            self._write_old(partition, old, count)
+            return
         producer = self._producer() if rng.random() < self._plan.transactions else -1
         data = data_batch(
             self.key[1],
@@ -57,6 +64,13 @@ class SourceWriter:
         )
         batch = self._cluster.write(self.key, data)
         self.truth.written(batch.base, count, in_transaction=producer >= 0)
+
+    def _write_old(self, partition: SimulatedPartition, old: OldFormat, count: int) -> None:
+        base = partition.log.end
+        numbers = {base + n: self.truth.next_number + n for n in range(count)}
+        for entry in self._old(old, numbers):
+            self._cluster.write(self.key, entry)
+        self.truth.written(base, count, in_transaction=False)
 
     def _producer(self) -> int:
         """One that writes in a transaction: one that is open, or another."""
@@ -126,10 +140,21 @@ class SourceWriter:
             record = None if n in keep else self.truth.at(batch.base + n)
             if record is not None:
                 self.truth.compacted(record.number)
-        log.replace(batch, compacted(batch, keep))
+        log.replace(batch, self._rewritten(batch, keep))
         self._cluster.note(
             f"source {self.key[0]}-{self.key[1]}: {batch.base} to {batch.next - 1} compacted"
         )
+
+    def _rewritten(self, batch: Batch, keep: list[int]) -> bytes:
+        old = self._plan.old_format
+        if not batch.old or old is None:
+            return compacted(batch, keep)
+        there = (self.truth.at(batch.base + n) for n in keep)
+        numbers = {record.offset: record.number for record in there if record is not None}
+        return b"".join(self._old(old, numbers)) if numbers else b""
+
+    def _old(self, old: OldFormat, numbers: Mapping[int, int]) -> list[bytes]:
+        return old_messages(self.key[1], numbers, size=self._size, magic=old.magic, codec=old.codec)
 
     def _empty_marker(self, log: Log, batch: Batch) -> None:
         """Compaction keeps the last batch of a producer, without its record."""

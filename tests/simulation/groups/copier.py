@@ -31,6 +31,8 @@ class _Copy:
     of: Partition
     position: int
     stored: int
+    storing: int = -1
+    """The highest position that is stored, or may be."""
     target_end: int = -1
     target_id: int | None = None
     source_id: int | None = None
@@ -46,6 +48,11 @@ class _Copy:
     """Records are copied again by this worker."""
     told_once_read: bool = False
     """It is told only when the map's topic was read."""
+
+    @property
+    def behind_stored(self) -> bool:
+        """As of the real partition: it is not copied before its lower position is stored."""
+        return self.position < self.storing
 
 
 class Copier:
@@ -78,7 +85,8 @@ class Copier:
         """Begin with a partition where its stored offset says."""
         start = partition.stored
         position = partition.source.start if start is None else start
-        copy = _Copy(partition, position, -1 if start is None else position)
+        before = -1 if start is None else position
+        copy = _Copy(partition, position, before, before)
         self.copies[partition.number] = copy
         if partition.noted is not None and partition.noted[0] == position:
             self._learn(copy, noted_facts(partition.noted[1], position))
@@ -162,17 +170,18 @@ class Copier:
         loss = Loss(kind, policy, key, key, first, end, copy.position, None if stands else resume)
         self.story.append(f"{self.name}: {loss}")
         self.books.lost(key, loss, anchor)
-        if loss.on_target:
+        if loss.on_target or (kind is LossKind.SOURCE_RECREATED and not stands):
             copy.told_at = self.topics.producer.produced
             copy.told_once_read = True  # a turn tells whether it was
             copy.of.untold = True
             copy.of.tells += 1
+        if loss.on_target:
             # The place may be known by an anchor before it only.
             copy.of.inexact |= set(range(0 if anchor is None else anchor[0], copy.position + 1))
         copy.standing = copy.standing or stands
         if not stands:
             if resume < copy.position:
-                copy.stored, copy.of.resumed, copy.resumed = -1, resume, True
+                copy.of.resumed, copy.resumed = resume, True
                 copy.of.known = {o for o in copy.of.known if o < resume}
             copy.position = resume
             copy.fresh = {o for o in copy.fresh if o < resume}
@@ -194,6 +203,9 @@ class Copier:
             self._tell(copy, LossKind.RETENTION, copy.position, source.start, source.start)
             if copy.standing:
                 return 0
+        if copy.behind_stored:
+            self._store_lower(copy)
+            return 0
         end = min(copy.position + count, source.end)
         first = copy.position
         runs: list[tuple[int, int]] = []
@@ -204,8 +216,6 @@ class Copier:
                 runs[-1] = (runs[-1][0], runs[-1][1] + 1)
             else:
                 runs.append((offset, 1))
-        if end > first and copy.of.resumed is not None and not copy.resumed:
-            copy.of.hidden = True  # it goes on, and what was to be copied again is not
         if runs:
             for _ in range(foreign):
                 target.append(None)
@@ -227,10 +237,23 @@ class Copier:
         if self._exactly_once and end > first:
             facts = self._facts(copy)
             copy.of.stored, copy.of.noted = end, (end, facts.newest.encode())
-            copy.stored, copy.of.resumed = end, None
+            copy.stored = copy.storing = end
+            copy.of.resumed = None
             self._drop_anchor(copy)
             self.books.committed()
         return sum(length for _, length in runs)
+
+    def _store_lower(self, copy: _Copy) -> None:
+        """Store the position to which a loss moved it back: by a commit, or in a transaction of its
+        own."""
+        if not self._exactly_once:
+            self.commit()
+            return
+        position = copy.position
+        copy.of.stored, copy.of.noted = position, (position, self._facts(copy).newest.encode())
+        copy.stored = copy.storing = position
+        copy.of.resumed = None
+        self.books.committed()
 
     def _facts(self, copy: _Copy) -> LogIdentity:
         self._drop_anchor(copy)
@@ -257,13 +280,22 @@ class Copier:
         moved = [
             copy
             for copy in (*self.copies.values(), *self._leaving)
-            if copy.position > 0 and (copy.position != copy.stored or copy.fresh)
+            if copy.behind_stored
+            or (copy.position > 0 and (copy.position != copy.stored or copy.fresh))
         ]
+        for copy in moved:
+            copy.storing = max(copy.storing, copy.position)
         reached = [
-            Reached(_key(c.of), c.position, c.of.source.start, self._facts(c)) for c in moved
+            Reached(
+                _key(c.of),
+                c.position,
+                c.of.source.start,
+                None if c.behind_stored else self._facts(c),
+            )
+            for c in moved
         ]
         self._commit = self.books.prepare(reached), [(copy, copy.position) for copy in moved]
-        # Before the map was read, pages are written with a guessed session, and may not count.
+        # Before the map was read, no pages are written.
         settled = [] if self.topics.reads else moved
         self._in_pages = [(copy, set(copy.fresh)) for copy in settled]
         self._began_at = self.topics.producer.produced
@@ -272,8 +304,9 @@ class Copier:
         if self._commit is None or not self._commit[0].done():
             return
         moved, self._commit = self._commit[1], None
+        behind = [copy for copy, _ in moved if copy.behind_stored]
         for copy, position in moved:
-            copy.stored = position
+            copy.stored = copy.storing = position
             if not self._exactly_once:
                 copy.of.stored, copy.of.noted, copy.of.resumed = position, None, None
         if not self.topics.reads and self.topics.producer.failed_at < 0:
@@ -281,6 +314,11 @@ class Copier:
                 if offsets <= copy.fresh:
                     copy.fresh -= offsets
                     copy.of.known |= offsets
+        settled = [c for c in behind if not c.behind_stored]
+        if settled:
+            self.books.prepare(
+                [Reached(_key(c.of), c.stored, c.of.source.start, self._facts(c)) for c in settled]
+            )
         self.books.committed()
         for copy in self._leaving:
             if copy.of.number not in self.copies:

@@ -71,9 +71,10 @@ class Partition:
     losses: int = 0
     """How often the target lost records, or was created again."""
     tells: int = 0
-    """How often losses of the target were told; a worker that takes over may find one again."""
+    """How often losses of the target, and re-creations of the source, were told; a worker that
+    takes over may find one again."""
     untold: bool = False
-    """The target lost records, and the map does not say so yet."""
+    """The target lost records, or the source is another one, and the map does not say so yet."""
     hidden: bool = False
     """The map will never say so (see the oracle)."""
     deleted: bool = False

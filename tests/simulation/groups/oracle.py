@@ -16,12 +16,12 @@ group did so on the source, or the target lost records since.
 These cannot hold by design, and are left out, each for its reason:
 
 * `untold`: until a loss of the target was found and its page is in the topic, nobody can know. The
-  page is written as soon as the loss is found.
+  page is written as soon as the loss is found. So it is with a source that was created again.
+* After the source was created again, offsets and checkpoints may go back once: where the copies of
+  the former topic end is known as far as pages tell, and other programs' copies are not in them.
 * `hidden`: a loss that is never told. What was known of the logs is kept with stored offsets: if
   another program (Java's MirrorMaker 2) stores them, or a crash comes before the first commit, or
-  between a commit and the page that could not be written, there is nothing to compare with. So it
-  is if a worker dies that copies again by its policy before it has stored an offset: the target
-  has grown meanwhile, so the next one goes on where the first one was before. A map
+  between a commit and the page that could not be written, there is nothing to compare with. A map
   topic that is deleted takes its loss pages along: from then on translation is Java's, whose syncs
   say nothing of losses.
 * `hidden` also: a worker that was frozen while the target lost records wakes up, and sends syncs

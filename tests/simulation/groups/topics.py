@@ -204,6 +204,9 @@ class _Reading:
         end = self._topic.read(self._start, self._reading.take)
         self._on_read(self._reading.read({0: end}))
 
+    def wait(self, seconds: float) -> None:
+        """It ends when the world says."""
+
     def close(self) -> None:
         self.done = True
 

@@ -8,6 +8,7 @@ topics are delivered, and what groups do on both clusters. `oracle.py` says what
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Callable
 from random import Random
 
@@ -90,8 +91,7 @@ class World:
             self.compact_source: 0 if self._copies_again() else 1.5,
             self.retain: 1,
             self.truncate_source: 0 if loses else 0.4,
-            # Not yet: a worker that dies before it has stored an offset of the new life.
-            self.source_again: 0,
+            self.source_again: 0 if loses else 1,
             self.lose: 1.5 if loses else 0,
             self.target_again: 0.4 if loses else 0,
             self.compact_map: 2,
@@ -348,6 +348,7 @@ class World:
         partition = self.random.choice(self.partitions)
         life = partition.source.life + 1
         partition.source = Source(life)
+        partition.untold = True
         partition.high = 0
         self._produce(partition, self.random.randint(0, 30))
         if self.random.random() < 0.3:
@@ -504,7 +505,7 @@ class World:
                 and each.downstream_offset < last[0].downstream_offset
                 and each.upstream_offset >= last[0].upstream_offset
                 and last[1:3] == (partition.source.life, partition.told)
-                and (last[3] == self.starts or not partition.losses)
+                and (last[3] == self.starts or not (partition.losses or partition.tells))
                 and not partition.untold
                 and not partition.hidden
                 and not partition.strayed
@@ -531,7 +532,7 @@ class World:
             self.note(f"  {group} goes to {offset} of {number}, from {before}")
             unsure = partition.strayed or self._explained_by_deleted_pages(partition, checkpoint)
             if before is not None and offset <= before.offset and not unsure:
-                if partition.losses == partition.strays == 0:
+                if partition.losses == partition.tells == partition.strays == 0:
                     raise Broken(f"{group} goes back from {before} to {offset}, with nothing lost")
                 same = told is not None and (before.told, before.emitted) == (told, emitted)
                 if before.upstream is not None and same and not partition.hidden:
@@ -604,4 +605,8 @@ def run(seed: int) -> Outcome:
             world.run()
         except Broken as broken:
             return Outcome("groups", seed, str(broken), world.history, len(world.history))
+        except Exception as error:  # noqa: BLE001 - an error of the product, or of the simulation
+            finding = f"{type(error).__name__}: {error}"
+            history = [*world.history, *traceback.format_exc().splitlines()]
+            return Outcome("groups", seed, finding, history, len(world.history))
         return Outcome("groups", seed, events=len(world.history))

@@ -163,6 +163,7 @@ class Broker:
         if self.cluster.faults.corrupt:
             parts = [self._maybe_corrupt(part) for part in parts]
         throttle = self._throttle_ms(fetch.connection)
+        self.cluster.on_fetched(fetch.connection, parts)
         fetch.connection.respond(
             encode_fetched(fetch.correlation, parts, throttle, 0, fetch.session.id)
         )

@@ -17,7 +17,7 @@ from tests.simulation.kafka.log import Batch, Log
 from tests.simulation.kafka.network import Connection, Network, NetworkOptions
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
-from tests.simulation.kafka.wire_format import ProducedPart
+from tests.simulation.kafka.wire_format import FetchedPart, ProducedPart
 
 __all__ = ["Cluster", "Topic", "TopicView"]
 
@@ -80,6 +80,8 @@ class Cluster:
         self.takes_transactional: Callable[[Batch, Key], bool] = lambda _batch, _key: False
         """Whether the batch's producer has added the partition to its open transaction."""
         self.on_appended: Callable[[SimulatedPartition, Batch], None] = lambda *_: None
+        self.on_fetched: Callable[[Connection, list[FetchedPart]], None] = lambda *_: None
+        """A fetch is about to be answered so."""
         self.on_truncating: Callable[[SimulatedPartition], None] = lambda _partition: None
         """Acknowledged records will be lost from this log now."""
         self.on_truncated: Callable[[SimulatedPartition, int, bool], None] = lambda *_: None
@@ -238,11 +240,15 @@ class Cluster:
         partition.log.producers.forget()
 
     def heal(self) -> None:
-        """End everything that is wrong: brokers up, leaders there, replicas in sync."""
+        """End everything that is wrong: brokers up, connections fast, leaders there, replicas in
+        sync."""
         self.faults = BrokerFaults(no_sessions=self.faults.no_sessions)
+        self.connections = NetworkOptions(delay=self.connections.delay)
         for node_id, broker in self.brokers.items():
             if not broker.up:
                 self.start_broker(node_id)
+            for connection in broker.connections:
+                connection.heal(self.connections)
         for partition in self.partitions:
             partition.enough_replicas = True
             if partition.leader == NO_LEADER:

@@ -24,6 +24,7 @@ ABORT, COMMIT = 0, 1
 _BASE = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _EPOCH_AT = 12
+_MAGIC_AT = 16
 _PRODUCER = struct.Struct(">qhii")
 _PRODUCER_AT = 43
 _MARKER_KEYS = {kind: struct.pack(">hh", 0, kind) for kind in (ABORT, COMMIT)}
@@ -31,7 +32,8 @@ _MARKER_VALUE = struct.pack(">hi", 0, 0)
 
 
 class Batch:
-    """A batch in the log. `producer` -1: none. `marker`: ABORT or COMMIT for a control batch."""
+    """A batch in the log. `producer` -1: none. `marker`: ABORT or COMMIT for a control batch.
+    An entry of magic 0 or 1 comes with its offsets; it has neither producer nor leader epoch."""
 
     __slots__ = (
         "attributes",
@@ -42,21 +44,26 @@ class Batch:
         "fate",
         "marker",
         "next",
+        "old",
         "producer",
         "producer_epoch",
         "sequence",
     )
 
     def __init__(self, data: bytes, base: int, leader_epoch: int, marker: int | None) -> None:
+        self.old = data[_MAGIC_AT] < 2
         stamped = bytearray(data)
-        _BASE.pack_into(stamped, 0, base)
-        _EPOCH.pack_into(stamped, _EPOCH_AT, leader_epoch)
+        if not self.old:
+            _BASE.pack_into(stamped, 0, base)
+            _EPOCH.pack_into(stamped, _EPOCH_AT, leader_epoch)
         self.data = bytes(stamped)
         (header,) = read_headers(memoryview(self.data))
         self.base = base
         self.next = header.next_offset
         self.attributes = header.attributes
-        fields = _PRODUCER.unpack_from(self.data, _PRODUCER_AT)
+        fields = (-1, -1, -1, self.next - base)
+        if not self.old:
+            fields = _PRODUCER.unpack_from(self.data, _PRODUCER_AT)
         self.producer, self.producer_epoch, self.sequence, self.count = fields
         self.epoch = leader_epoch
         self.marker = marker
@@ -193,9 +200,19 @@ class Log:
             self.epochs[0] = (self.epochs[0][0], self.start)
 
     def replace(self, batch: Batch, data: bytes) -> None:
-        """Compaction rewrote a batch: offsets and producer stay."""
+        """Compaction rewrote a batch: offsets and producer stay. An old set ends with the last
+        message that is left; without one nothing is left of it."""
+        if batch.old and not data:
+            index = self.batches.index(batch)
+            del self.batches[index]
+            del self._bases[index]
+            return
         batch.data = data
-        (batch.count,) = struct.unpack_from(">i", data, 57)
+        if batch.old:
+            (header,) = read_headers(memoryview(data))
+            batch.next = header.next_offset
+        else:
+            (batch.count,) = struct.unpack_from(">i", data, 57)
 
     def begin_epoch(self, epoch: int) -> None:
         """A broker became leader: its epoch begins at the log's end."""

@@ -304,6 +304,16 @@ class Connection:
 
         self.network.time.after(wait, arrive)
 
+    def hold_answers(self, seconds: float) -> None:
+        """What is answered from now on reaches the client after so long at the earliest."""
+        self._down_at = max(self._down_at, self.network.time.monotonic() + seconds)
+
+    def heal(self, options: NetworkOptions) -> None:
+        """Behave so from now on, and take as many bytes at a time as there are."""
+        self.options = options
+        self.window += _LARGE_WINDOW - self.capacity
+        self.capacity = _LARGE_WINDOW
+
     # It ends.
 
     def client_closed(self) -> None:

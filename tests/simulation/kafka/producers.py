@@ -88,6 +88,11 @@ class Producers:
         if known is None or known.epoch != epoch:
             self._known[producer] = _Producer(epoch)
 
+    @property
+    def ids(self) -> frozenset[int]:
+        """The producers that are known."""
+        return frozenset(self._known)
+
     def epoch(self, producer: int) -> int:
         """The newest epoch seen of it; -1: nothing is known of it."""
         known = self._known.get(producer)

@@ -7,14 +7,23 @@ encoding costs more than all else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from connect.protocol.batches import LOG_APPEND_TIME, read_headers, stamp_for_produce
+from connect.protocol.compression import NONE
 from connect.protocol.records import Record, encode_batch, iter_records
 from tests.simulation.kafka.log import Batch, with_attributes
+from tests.support.record_sets import legacy_message, legacy_wrapper
 
-__all__ = ["compacted", "data_batch", "empty_control_batch", "numbers_of", "record_value"]
+__all__ = [
+    "compacted",
+    "data_batch",
+    "empty_control_batch",
+    "numbers_of",
+    "old_messages",
+    "record_value",
+]
 
 _TIMESTAMP_MS = 1_700_000_000_000
 _HEADER_SIZE = 61
@@ -55,6 +64,26 @@ def data_batch(
         stamp_for_produce(memoryview(stamped), producer, producer_epoch, 0, transactional=True)
         data = bytes(stamped)
     return data
+
+
+def old_messages(
+    partition: int,
+    numbers: Mapping[int, int],
+    *,
+    size: int,
+    magic: int,
+    codec: int,
+) -> list[bytes]:
+    """Records as entries of magic 0 or 1: a message each, or with a codec one set of messages.
+    `numbers`: by their offsets, ascending."""
+    key = str(partition).encode()
+    records = [
+        Record(offset, _TIMESTAMP_MS + number, key, record_value(number, size))
+        for offset, number in numbers.items()
+    ]
+    if codec == NONE:
+        return [legacy_message(record, magic) for record in records]
+    return [legacy_wrapper(records, magic, codec)]
 
 
 _known: dict[bytes, tuple[int, ...]] = {}

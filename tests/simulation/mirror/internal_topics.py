@@ -204,6 +204,9 @@ class SimulatedMapReader:
                 self._scan.take(record)
         self._on_read(self._scan.read({0: max(self._after, self._end)}))
 
+    def wait(self, seconds: float) -> None:
+        """Its worker ends before."""
+
     def close(self) -> None:
         if not self._closed:
             # It cannot know whose pages overrule its own.

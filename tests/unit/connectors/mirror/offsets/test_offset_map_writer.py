@@ -99,6 +99,22 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     assert topic.place(6005) == Place(6005, True)
 
 
+def test_no_page_is_written_before_it_is_known_what_others_wrote() -> None:
+    """A compacted topic would keep it under the key of a page that counts."""
+    topic = Topic()
+    ahead = MapWriter(FakeClock(now_ms=1_060_000))
+    ahead.has_read(topic.read())
+    ahead.copied(T, 0, 1000, 0)
+    topic.write(ahead)
+    behind = MapWriter(FakeClock(now_ms=1_020_000))
+    behind.copied(T, 0, 10, 1000)
+    topic.write(behind)
+    assert topic.compacted().place(500) == Place(500, True)
+    behind.has_read(topic.read())
+    topic.write(behind)
+    assert topic.compacted().place(5) == Place(1005, True)
+
+
 def test_nothing_is_deleted_while_it_is_read_what_others_wrote() -> None:
     topic = Topic()
     returning = MapWriter(FakeClock(now_ms=1000))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, page_span
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
@@ -14,9 +17,9 @@ T = ("t", 0)
 
 
 class Writing:
-    """A task's writer, which has read the map's topic."""
+    """A task's writer. `reads`: it has read the map's topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads: bool = True) -> None:
         self.topics, self.clock = Topics(), FakeClock(now_ms=1_000_000)
         self.worker = WorkerTopics(self.topics, Random(0))
         config = SourceConfig.from_properties(
@@ -28,7 +31,8 @@ class Writing:
             }
         )
         self.books = OffsetSyncWriter(config, None, self.clock, self.worker)
-        self.read()
+        if reads:
+            self.read()
 
     def read(self) -> None:
         assert self.worker.reading is not None
@@ -42,10 +46,13 @@ class Writing:
         self.books.prepare([Reached(T, position, log_start)])
         self.worker.producer.deliver(1 << 30)
 
-    def page(self) -> bytes | None:
-        """The newest record under the key of the first page."""
+    def page(self, first: int = 0) -> bytes | None:
+        """The newest record under the key of the page that begins with this source offset."""
         records = self.topics.map.records.values()
-        return [value for key, value in records if key == page_key(*T, 0)][-1]
+        return [value for key, value in records if key == page_key(*T, first)][-1]
+
+    def has_page(self) -> bool:
+        return any(key == page_key(*T, 0) for key, _ in self.topics.map.records.values())
 
     def session(self) -> int:
         page = self.page()
@@ -66,6 +73,47 @@ def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
     made.read()
     made.turn()
     assert made.session() == own
+
+
+def test_after_a_loss_a_late_page_is_deleted_at_once() -> None:
+    """It would lead groups past the end that the target has now."""
+    made = Writing()
+    made.books.copied(T, [(0, 20)], 10)
+    made.turn()
+    late = made.session() + 1_000
+    made.topics.map.append(page_key(*T, 5), MapPage(late, [Segment(5, 15, 10)]).encode())
+    loss = Loss(LossKind.TARGET_RECREATED, LossPolicy.REPORT, T, T, 0, 30, 20, 20)
+    made.books.lost(T, loss, None)
+    made.turn()
+    assert not made.worker.reads  # the loss page itself is in flight
+    made.turn()
+    assert made.worker.reads
+    made.read()
+    made.turn()
+    assert made.page(5) is None
+
+
+def test_a_task_that_stops_at_once_writes_its_pages_once_it_has_read_the_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Writing(reads=False)
+    made.books.copied(T, [(0, 20)], 10)
+    made.turn()
+    assert not made.has_page()
+    producer = made.worker.producer
+    monkeypatch.setattr(producer, "poll", lambda timeout: producer.deliver(1 << 30))
+    monkeypatch.setattr(made.worker.reading, "wait", lambda seconds: made.read())
+    made.books.close()
+    assert made.page() is not None
+
+
+def test_pages_wait_30_seconds_for_a_topic_that_cannot_be_read_or_does_not_exist() -> None:
+    made = Writing(reads=False)
+    made.books.copied(T, [(0, 20)], 10)
+    made.turn(29)
+    assert not made.has_page()
+    made.turn(1)
+    assert made.has_page()
 
 
 def test_a_worker_that_stood_still_deletes_no_page_before_it_has_read_what_others_wrote() -> None:
