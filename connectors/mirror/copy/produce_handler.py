@@ -89,7 +89,7 @@ class ProduceResponseHandler:
         self._on_quarantined = on_quarantined or (lambda *_: None)
         self._producer: tuple[int, int] | None = None
         self._producer_asked = False
-        self._producerless: set[PartitionCopy] = set()
+        self._producerless: dict[PartitionCopy, None] = {}
         self._served: set[TopicPartition] = set()
         self._retired: dict[TopicPartition, tuple[int, int, int]] = {}
         self.transactions: TransactionManager | None = None
@@ -382,7 +382,7 @@ class ProduceResponseHandler:
         if before is not None:
             partition.producer_id, partition.producer_epoch, partition.next_sequence = before
             return
-        self._producerless.add(partition)
+        self._producerless[partition] = None
         self._hand_out()
 
     def retire(self, partition: PartitionCopy) -> None:
@@ -405,10 +405,10 @@ class ProduceResponseHandler:
         if self._producer is None:
             self._ask_producer()
             return
-        waiting, self._producerless = self._producerless, set()
+        waiting, self._producerless = self._producerless, {}
         for partition in waiting:
             if partition.target in self._served:
-                self._producerless.add(partition)
+                self._producerless[partition] = None
                 continue
             self._served.add(partition.target)
             partition.producer_id, partition.producer_epoch = self._producer
