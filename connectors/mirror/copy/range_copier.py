@@ -19,9 +19,11 @@ from connect.errors import DeadlineExceeded, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
-from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.context import CopyListener, EngineEnvironment
+from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.rate_limiter import RateLimiter
+from connectors.mirror.copy.settings import EngineSettings
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
@@ -165,10 +167,12 @@ class RangeCopier:
         self._once = transactions is not None
         self._engine = CopyEngine(
             settings,
-            lambda partition, runs, base: self._ledger.acked(partition, runs, base),
-            clock,
+            CopyListener(
+                acked=lambda partition, runs, base: self._ledger.acked(partition, runs, base),
+                lost=lambda partition, loss: self.losses.append(loss),
+            ),
+            EngineEnvironment(clock),
             transactions=transactions,
-            on_loss=lambda partition, loss: self.losses.append(loss),
         )
         self._topics: dict[tuple[str, str], float] = {}
         self._limits = NO_LIMITS

@@ -24,6 +24,7 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS
 from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part
+from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import TailPlan
@@ -117,16 +118,16 @@ class MirrorSourceTask(BaseSourceTask):
             plan = TailPlan(self._tails, self._passed)
         self._engine = CopyEngine(
             settings,
-            self._acked,
-            self._clock,
+            CopyListener(
+                acked=self._acked,
+                lost=self._lost,
+                quarantined=self._put_aside,
+                begun=self._begun,
+            ),
+            EngineEnvironment(self._clock, self._clients.open_cluster, self._clients.loop()),
             transactions=self._transactions(),
-            on_loss=self._lost,
             quarantine=self._quarantine,
-            on_quarantined=self._put_aside,
-            on_begun=self._begun,
             tails=plan,
-            open_cluster=self._clients.open_cluster,
-            loop=self._clients.loop(),
         )
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._engine, self._clock

@@ -16,7 +16,6 @@ from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.engine import EngineSettings
 from connectors.mirror.copy.range_copier import (
     CopiedRange,
     CopyStopped,
@@ -25,6 +24,7 @@ from connectors.mirror.copy.range_copier import (
     SourceRange,
     copy_ranges,
 )
+from connectors.mirror.copy.settings import EngineSettings
 from connectors.mirror.copy.throttle import TOPIC_LIMIT
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan

@@ -82,7 +82,7 @@ def _answer_one_by_one(self: TargetNode, response: Response) -> None:
     by_partition = {(result.topic, result.partition): result for result in results}
     for partition, batch in sent:
         answer: ProducedPartition | ConnectError | None = by_partition.get(partition.target)
-        self._on_results(
+        self._responses.on_results(
             [ProduceResult(partition, batch, answer or CorruptData("left unanswered"))]
         )
         self._flow(stalled=False)

@@ -151,6 +151,20 @@ class PartitionCopy(TargetPartition):
         """Whether there is an end, and everything before it was acknowledged."""
         return self.end is not None and self.acked_position >= self.end
 
+    @property
+    def source_watched(self) -> bool:
+        """Whether a change of the source's log that is found now would be new."""
+        return not (self.searching or self.leaving or self.standing or self.position == UNKNOWN)
+
+    @property
+    def target_watched(self) -> bool:
+        """Whether a change of the target's log that is found now would be new.
+
+        The source's log may have lost records at the same time (`searching`). Batches in flight are
+        still appended, and the target's next acknowledgement would hide its loss.
+        """
+        return not (self.halted or self.leaving or self.standing or self.position == UNKNOWN)
+
     # Position.
 
     def begin_at(self, offset: int) -> None:
@@ -211,6 +225,14 @@ class PartitionCopy(TargetPartition):
         self.drop_all()
         self.restart_sequence()
         self.life.on(CopyEvent.RESET, self.name)
+
+    def appended_early(self, offset: int, version: int) -> bool:
+        """Note that the target appended the oldest batch in flight at `offset`, before the known
+        log end. `version`: of the target's metadata. Returns whether the cause must be found."""
+        if not self.target_watched or self.landed_early is not None:
+            return False
+        self.landed_early, self.landed_version = offset, version
+        return True
 
     def drop_anchor(self) -> None:
         """Record the current position on both sides. Older pairs are thinned out."""

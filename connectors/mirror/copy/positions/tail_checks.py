@@ -16,12 +16,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.context import CopyContext, TailCompared
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", "spans_from"]
 
@@ -100,20 +100,12 @@ class _Waiting:
 
 
 class TailChecks:
-    """Finds records that a crash left. `on_found(partition, runs, base)`: these records are on the
-    target from `base` on. `on_done(partition)`: the partition continues."""
+    """Finds records that a crash left, which count as acknowledged. The partition continues after
+    `TailCompared`."""
 
-    def __init__(
-        self,
-        loop: SelectorLoop,
-        plan: TailPlan,
-        on_found: Callable[[PartitionCopy, Sequence[OffsetRun], int], None],
-        on_done: Callable[[PartitionCopy], None],
-    ) -> None:
-        self._loop = loop
+    def __init__(self, context: CopyContext, plan: TailPlan) -> None:
+        self._context = context
         self._plan = plan
-        self._on_found = on_found
-        self._on_done = on_done
         self._waiting: dict[PartitionCopy, _Waiting] = {}
         self._closed = False
 
@@ -126,13 +118,11 @@ class TailChecks:
         question = TailQuestion(partition.source, partition.target, *start, end)
         waiting = self._waiting[partition] = _Waiting(question, end, partition.moves)
         partition.comparing = True
-        self._loop.after(
+        self._context.loop.after(
             _WITHIN_S, lambda: self._give_up(partition, question, "the comparison took too long")
         )
         waiting.answer = self._plan.lookup.look(question)
-        waiting.answer.add_done_callback(
-            lambda done: self._loop.post(lambda: self._answered(partition, question, done))
-        )
+        self._context.when_done(waiting.answer, partial(self._answered, partition, question))
         return True
 
     def _answered(
@@ -163,7 +153,7 @@ class TailChecks:
         if usable and not partition.queue and not partition.in_flight:
             for first, landed, count in spans_from(found, position):
                 records += count
-                self._on_found(partition, ((first, count),), landed)
+                self._context.listener.acked(partition, ((first, count),), landed)
             if found.position > position:
                 partition.relocate(found.position)
                 partition.epochs.follow(found.epochs)
@@ -178,7 +168,7 @@ class TailChecks:
             )
             partition.metrics.found_on_target(records)
             self._plan.on_passed(partition, position, records)
-        self._on_done(partition)
+        self._context.post(TailCompared(partition))
 
     def _give_up(self, partition: PartitionCopy, question: TailQuestion, why: str) -> None:
         if self._closed or self._asked(partition) is not question:
@@ -195,7 +185,7 @@ class TailChecks:
             asked.end - 1,
             why,
         )
-        self._on_done(partition)
+        self._context.post(TailCompared(partition))
 
     def close(self) -> None:
         self._closed = True

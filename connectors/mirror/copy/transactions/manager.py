@@ -13,26 +13,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError, Future
-from typing import NamedTuple
 
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import StoredOffset
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import ProducedPartition, TopicPartition
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.context import CopyContext, LossFound, Overdue, Settled
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.produce_errors import SPOILS
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.transactions.commit_requests import CommitRequests
-from connectors.mirror.copy.transactions.interfaces import (
-    Settled,
-    TransactionHooks,
-    TransactionPlan,
-)
+from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.copy.transactions.offsets_partitions import (
     OffsetsPartition,
     OffsetsPartitions,
@@ -52,37 +45,24 @@ _ANSWERS_S = 5.0
 """An abort waits this long for responses; then the connection is closed."""
 
 
-class _Telling(NamedTuple):
-    """A callback to run in order among the acknowledged batches."""
-
-    call: Callable[[], None]
-
-
 class TransactionManager:
     """Runs the engine's transactions. `failure`: why no more transactions are possible; the task
     raises it."""
 
-    def __init__(
-        self,
-        plan: TransactionPlan,
-        loop: SelectorLoop,
-        link: ClusterAccess,
-        budget: MemoryBudget,
-        hooks: TransactionHooks,
-    ) -> None:
+    def __init__(self, context: CopyContext, plan: TransactionPlan) -> None:
+        self._context = context
         self._plan = plan
         self._control = plan.control
-        self._loop = loop
-        self._hooks = hooks
+        self._loop = loop = context.loop
         self._life = TransactionState()
         self.failure: Exception | None = None
-        self._offsets = OffsetsPartitions(plan.control, plan.source_partition, link, budget)
-        self._members = TransactionPartitions(plan.control, loop, self._offsets, hooks, self)
+        self._offsets = OffsetsPartitions(plan, context.target, context.budget)
+        self._members = TransactionPartitions(context, plan.control, self._offsets, self)
         self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
         self._held_back: dict[PartitionCopy, None] = {}
         self._equipped: set[TopicPartition] = set()
         self._renew_after: str | None = None
-        self._settled: list[Settled | _Telling] = []
+        self._settled: list[Settled | LossFound] = []
         self._storing: list[tuple[PartitionCopy, int]] = []
         self._requests = CommitRequests()
         self._look_posted = self._closed = False
@@ -147,13 +127,13 @@ class TransactionManager:
         """Hold an acknowledged batch until it is committed."""
         self._settled.append(settled)
 
-    def tell(self, partition: PartitionCopy, telling: Callable[[], None]) -> None:
-        """Call `telling` after the partition's earlier acknowledged batches are committed or
+    def report(self, found: LossFound) -> None:
+        """Report a loss after the partition's earlier acknowledged batches are committed or
         aborted."""
-        if self._members.begun(partition) is None:
-            telling()
+        if self._members.begun(found.partition) is None:
+            self._context.listener.lost(*found)
         else:
-            self._settled.append(_Telling(telling))
+            self._settled.append(found)
 
     def answered(self, *, some_idle: bool) -> None:
         """Handle batches that were answered or whose connection is lost. Call once all results of a
@@ -238,13 +218,13 @@ class TransactionManager:
         now = self._loop.now()
         if self._pace.overdue(now):
             return True
-        wanted = self._requests or not self._hooks.fetching or self._pace.full(now)
+        wanted = self._requests or not self._context.fetching or self._pace.full(now)
         if not wanted and not (self._pace.may_end_idle(now) and self._idle()):
             return False
         # A failing partition does not block the others while it recovers.
         return not any(
             p.outcome_unknown
-            and (p.state is not CopyState.ACTIVE or self._hooks.waits_for_silent(p))
+            and (p.state is not CopyState.ACTIVE or self._context.waits_for_silent(p))
             for p in self._members.all
         )
 
@@ -288,7 +268,7 @@ class TransactionManager:
             return
         notes = [p.facts(position).newest.encode() for p, position in self._storing]
         for written in self._offsets.write(records, notes, self._loop.now_ms()):
-            self._hooks.refresh_interest(written)
+            self._context.mark(written)
         self._commit_if_stored()
 
     def _moved(self) -> list[PartitionCopy]:
@@ -296,7 +276,7 @@ class TransactionManager:
         partitions if requested."""
         if not self._requests.everything:
             return [p for p in self._members.all if p.unstored]
-        moved = [p for p in self._hooks.partitions if p.unstored]
+        moved = [p for p in self._context.partitions.values() if p.unstored]
         covered = [p for p in moved if self._offsets.has(p)]
         if len(covered) == len(moved):
             self._requests.covered()
@@ -320,15 +300,15 @@ class TransactionManager:
             behind = partition.behind_stored
             partition.stored(position)
             if behind:
-                self._hooks.refresh_interest(partition)
+                self._context.mark(partition)
         self._offsets.next_transaction()
         settled, self._settled = self._settled, []
         self._forget()
         for each in settled:
-            if isinstance(each, _Telling):
-                each.call()
+            if isinstance(each, LossFound):
+                self._context.listener.lost(*each)
             else:
-                self._hooks.settle(each)
+                self._context.settle(each)
         self._plan.on_committed()
         self._requests.committed()
         why, self._renew_after = self._renew_after, None
@@ -345,7 +325,7 @@ class TransactionManager:
         held, self._held_back = self._held_back, {}
         for partition in held:
             if partition.queue:
-                self._hooks.refresh_interest(partition)
+                self._context.mark(partition)
         if self._members.waiting:
             self._members.ask_soon()
         self._serve_requests()
@@ -365,7 +345,7 @@ class TransactionManager:
     def _store_what_moved(self) -> bool:
         """Start a transaction for positions that advanced without being stored, if there are
         any."""
-        moved = [p for p in self._hooks.partitions if p.unstored]
+        moved = [p for p in self._context.partitions.values() if p.unstored]
         if moved:
             self._requests.everything = True
             self._members.want_offsets(moved)
@@ -434,7 +414,7 @@ class TransactionManager:
         the transaction's timeout."""
         if self._life.phase is Phase.SPOILT and self._reason == reason:
             for partition in self._unanswered():
-                self._hooks.cut_off(partition)
+                self._context.post(Overdue(partition))
 
     def _abort_if_answered(self) -> None:
         if self._life.phase is Phase.SPOILT and not self._unanswered():
@@ -446,14 +426,14 @@ class TransactionManager:
         self._pace.aborted(self._loop.now())
         settled, self._settled = self._settled, []
         for each in settled:
-            if isinstance(each, _Telling):
-                each.call()
+            if isinstance(each, LossFound):
+                self._context.listener.lost(*each)
         self._requests.aborted()
         self._renew_after = None
         self._equipped.clear()
         for partition, _ in self._storing:
             partition.stored(partition.stored_position)
-        for partition in self._hooks.partitions:
+        for partition in self._context.partitions.values():
             begun = self._members.begun(partition)
             if begun is not None:
                 partition.go_back(begun)
@@ -461,8 +441,8 @@ class TransactionManager:
             self.equip(partition)
         self._offsets.start_over()
         self._forget()
-        for partition in self._hooks.partitions:
-            self._hooks.refresh_interest(partition)
+        for partition in self._context.partitions.values():
+            self._context.mark(partition)
         self._go_on()
 
     def _then(self, future: Future[None], done: Callable[[], None]) -> None:

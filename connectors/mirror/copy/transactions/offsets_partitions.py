@@ -9,14 +9,14 @@ Runs on the copy engine's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka.partitioner.default import murmur2
 
 from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.plugin import OFFSET_NOTE, SourcePartition, TransferTransactions
+from connect.plugin import OFFSET_NOTE
 from connect.protocol.messages import TopicPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.batches.outgoing import Outgoing
@@ -24,6 +24,7 @@ from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyLife, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["OffsetsPartition", "OffsetsPartitions"]
@@ -85,17 +86,11 @@ class OffsetsPartition(TargetPartition):
 class OffsetsPartitions:
     """The offsets topic's partitions. `members`: their numbers in the open transaction."""
 
-    def __init__(
-        self,
-        control: TransferTransactions,
-        source_partition: Callable[[TopicPartition], SourcePartition],
-        link: ClusterAccess,
-        budget: MemoryBudget,
-    ) -> None:
-        self.topic = control.offsets_topic
+    def __init__(self, plan: TransactionPlan, link: ClusterAccess, budget: MemoryBudget) -> None:
+        self.topic = plan.control.offsets_topic
         self.members: set[int] = set()
-        self._control = control
-        self._source_partition = source_partition
+        self._control = plan.control
+        self._source_partition = plan.source_partition
         self._link = link
         self._budget = budget
         self._made: dict[int, OffsetsPartition] = {}

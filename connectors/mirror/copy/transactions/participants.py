@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from typing import Protocol
 
 from connect.clients.errors import error_from_code
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.plugin import TransferTransactions
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.context import CopyContext, RefusedByTransaction
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.transactions.interfaces import TransactionHooks
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.transactions.timing import PAUSE_S
 
@@ -46,16 +46,15 @@ class TransactionPartitions:
 
     def __init__(
         self,
+        context: CopyContext,
         control: TransferTransactions,
-        loop: SelectorLoop,
         offsets: OffsetsPartitions,
-        hooks: TransactionHooks,
         owner: MembershipOwner,
     ) -> None:
+        self._context = context
         self._control = control
-        self._loop = loop
+        self._loop = context.loop
         self._offsets = offsets
-        self._hooks = hooks
         self._owner = owner
         self._begun: dict[PartitionCopy, int] = {}
         self._wanted: dict[PartitionCopy, None] = {}
@@ -129,16 +128,14 @@ class TransactionPartitions:
         asked_at = self._loop.now()
         topic = self._offsets.topic
         future = self._control.add([*(p.target for p in asked), *((topic, n) for n in offsets)])
-        future.add_done_callback(
-            lambda done: self._loop.post(lambda: self._answered(done, asked, offsets, asked_at))
-        )
+        self._context.when_done(future, partial(self._answered, asked, offsets, asked_at))
 
     def _answered(
         self,
-        future: Future[Mapping[TopicPartition, int]],
         asked: list[PartitionCopy],
         offsets: set[int],
         asked_at: float,
+        future: Future[Mapping[TopicPartition, int]],
     ) -> None:
         self._asking = False
         if self._closed:
@@ -163,9 +160,9 @@ class TransactionPartitions:
             if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
                 self._wanted[partition] = None
             elif code:
-                self._hooks.refuse(partition, code)
+                self._context.post(RefusedByTransaction(partition, code))
             else:
-                self._hooks.refresh_interest(partition)
+                self._context.mark(partition)
         if self._wanted or self._wanted_offsets:
             self.ask_soon(0.0 if any_added else PAUSE_S)
 
@@ -178,7 +175,7 @@ class TransactionPartitions:
             if code == 0:
                 made = self._offsets.add(number)
                 if made is not None:
-                    self._hooks.refresh_interest(made)
+                    self._context.mark(made)
             elif code == ErrorCode.OPERATION_NOT_ATTEMPTED or code_facts(code).retriable:
                 self._wanted_offsets.add(number)
             else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from connect.errors import BrokerUnavailable
+from connectors.mirror.copy.context import TailCompared
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import (
     FoundTail,
@@ -19,6 +20,7 @@ from connectors.mirror.copy.positions.tail_checks import (
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
+from tests.unit.connectors.mirror.copy.contexts import posted
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,18 @@ class Found:
 
 class Comparing(SteppedLoop):
     def __init__(self) -> None:
-        super().__init__()
-        self.questions: list[tuple[TailQuestion, Future[FoundTail]]] = []
         self.found: list[tuple[Sequence[OffsetRun], int]] = []
+        super().__init__(lambda _, runs, base: self.found.append((runs, base)))
+        self.questions: list[tuple[TailQuestion, Future[FoundTail]]] = []
         self.passed: list[tuple[int, int]] = []
-        self.done: list[PartitionCopy] = []
         self.checks = TailChecks(
-            self.loop,
+            self.context,
             TailPlan(self, lambda _, first, records: self.passed.append((first, records))),
-            lambda _, runs, base: self.found.append((runs, base)),
-            self.done.append,
         )
+
+    @property
+    def done(self) -> list[PartitionCopy]:
+        return [event.partition for event in posted(self.context, TailCompared)]
 
     def look(self, question: TailQuestion) -> Future[FoundTail]:
         self.questions.append((question, Future()))
