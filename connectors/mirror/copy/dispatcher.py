@@ -215,10 +215,6 @@ class Dispatcher:
 
     def close(self) -> None:
         """Close every connection."""
-        self._validation.close()
-        if self.tails is not None:
-            self.tails.close()
-        self.starts.close()
         if self.transactions is not None:
             self.transactions.close()
         for node in self.routing.nodes:

@@ -83,7 +83,6 @@ class LogValidation:
         self._starts = starts
         self._shorter: dict[PartitionCopy, _Shorter] = {}
         self._tails = tails
-        self._closed = False
 
     # Events that require validation.
 
@@ -226,7 +225,7 @@ class LogValidation:
         self._loop.post(lambda: self._ask(side))
 
     def _ask(self, side: _Side) -> None:
-        if side.asked or self._closed:
+        if side.asked:
             return
         for key in [key for key, check in side.waiting.items() if check.partition.leaving]:
             left = side.waiting.pop(key).partition
@@ -314,6 +313,3 @@ class LogValidation:
         anchor = partition.anchored(end)
         again = None if anchor is None else anchor[0]
         self._starts.target_lost(partition, LossKind.TARGET_LOSS, end, before, again)
-
-    def close(self) -> None:
-        self._closed = True

@@ -61,7 +61,6 @@ class OffsetReset:
         self._waiting: dict[TopicPartition, _Search] = {}
         self._asked = False
         self._retry_posted = False
-        self._closed = False
 
     def locate(self, partition: PartitionCopy) -> None:
         """Find the start offset of this partition as auto.offset.reset says."""
@@ -180,7 +179,7 @@ class OffsetReset:
 
     def ask(self) -> None:
         """Send the pending requests. Call when the source's leaders may have changed."""
-        if self._asked or self._closed:
+        if self._asked:
             return
         for search in [each for each in self._waiting.values() if each.partition.leaving]:
             self.forget(search.partition)
@@ -279,6 +278,3 @@ class OffsetReset:
         partition.searching = partition.halted = False
         partition.source_error = None
         self._context.post(Located(partition))
-
-    def close(self) -> None:
-        self._closed = True

@@ -107,7 +107,6 @@ class TailChecks:
         self._context = context
         self._plan = plan
         self._waiting: dict[PartitionCopy, _Waiting] = {}
-        self._closed = False
 
     def look(self, partition: PartitionCopy, end: int) -> bool:
         """Start the comparison up to the target's log end `end`. Returns False if there is nothing
@@ -128,7 +127,7 @@ class TailChecks:
     def _answered(
         self, partition: PartitionCopy, question: TailQuestion, done: Future[FoundTail]
     ) -> None:
-        if self._closed or self._asked(partition) is not question:
+        if self._asked(partition) is not question:
             return
         if done.cancelled():
             return
@@ -171,7 +170,7 @@ class TailChecks:
         self._context.post(TailCompared(partition))
 
     def _give_up(self, partition: PartitionCopy, question: TailQuestion, why: str) -> None:
-        if self._closed or self._asked(partition) is not question:
+        if self._asked(partition) is not question:
             return
         asked = self._waiting.pop(partition)
         if asked.answer is not None:
@@ -186,7 +185,3 @@ class TailChecks:
             why,
         )
         self._context.post(TailCompared(partition))
-
-    def close(self) -> None:
-        self._closed = True
-        self._waiting.clear()

@@ -16,7 +16,6 @@ from concurrent.futures import CancelledError, Future
 
 from connect.clients.errors import error_from_code
 from connect.errors import ConnectError, TaskFailed
-from connect.plugin import StoredOffset
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connectors.mirror.copy.context import CopyContext, LossFound, Overdue, Settled
@@ -56,16 +55,15 @@ class TransactionManager:
         self._loop = loop = context.loop
         self._life = TransactionState()
         self.failure: Exception | None = None
-        self._offsets = OffsetsPartitions(plan, context.target, context.budget)
+        self._offsets = OffsetsPartitions(context, plan)
         self._members = TransactionPartitions(context, plan.control, self._offsets, self)
         self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
         self._held_back: dict[PartitionCopy, None] = {}
         self._equipped: set[TopicPartition] = set()
         self._renew_after: str | None = None
         self._settled: list[Settled | LossFound] = []
-        self._storing: list[tuple[PartitionCopy, int]] = []
         self._requests = CommitRequests()
-        self._look_posted = self._closed = False
+        self._look_posted = False
         self._reason = ""
         self._looking = loop.after(LOOK_S, self._look)
         loop.after(_STORE_POSITIONS_S, self._store_positions)
@@ -171,8 +169,6 @@ class TransactionManager:
         self._offsets.start_over()
 
     def close(self) -> None:
-        self._closed = True
-        self._members.close()
         self._requests.fail(ConnectError("The task has ended"))
 
     # Start of a transaction: calls from the members.
@@ -205,13 +201,13 @@ class TransactionManager:
 
     def _look_now(self) -> None:
         self._look_posted = False
-        if self._life.phase is Phase.OPEN and not self._closed and self._due():
+        if self._life.phase is Phase.OPEN and self._due():
             self._close_it()
 
     def _look(self) -> None:
         """Check periodically whether the open transaction must end."""
         self._look_now()
-        if self._life.phase is Phase.OPEN and not self._closed:
+        if self._life.phase is Phase.OPEN:
             self._looking = self._loop.after(LOOK_S, self._look)
 
     def _due(self) -> bool:
@@ -254,21 +250,11 @@ class TransactionManager:
         if any(p.outcome_unknown for p in self._members.all):
             return
         self._life.on(Event.ANSWERED)
-        self._storing = [(partition, partition.acked_position) for partition in self._moved()]
-        for partition, position in self._storing:
-            partition.storing(position)
-        offsets: list[StoredOffset] = [
-            (self._plan.source_partition(partition.source), {"offset": position - 1})
-            for partition, position in self._storing
-        ]
         try:
-            records = self._control.offset_records(offsets) if offsets else []
+            self._offsets.store(self._moved())
         except ConnectError as error:
             self._fail(error)
             return
-        notes = [p.facts(position).newest.encode() for p, position in self._storing]
-        for written in self._offsets.write(records, notes, self._loop.now_ms()):
-            self._context.mark(written)
         self._commit_if_stored()
 
     def _moved(self) -> list[PartitionCopy]:
@@ -296,14 +282,9 @@ class TransactionManager:
     def _committed(self) -> None:
         self._life.on(Event.COMMITTED)
         self._pace.committed(self._loop.now())
-        for partition, position in self._storing:
-            behind = partition.behind_stored
-            partition.stored(position)
-            if behind:
-                self._context.mark(partition)
-        self._offsets.next_transaction()
+        self._offsets.committed()
         settled, self._settled = self._settled, []
-        self._forget()
+        self._members.forget()
         for each in settled:
             if isinstance(each, LossFound):
                 self._context.listener.lost(*each)
@@ -315,10 +296,6 @@ class TransactionManager:
         if why is not None:
             self._spoil(why)
         self._go_on()
-
-    def _forget(self) -> None:
-        self._members.forget()
-        self._storing = []
 
     def _go_on(self) -> None:
         """Offer held-back partitions again, because the next transaction may start."""
@@ -352,10 +329,9 @@ class TransactionManager:
         return bool(moved)
 
     def _store_positions(self) -> None:
-        if not self._closed:
-            if self._life.phase is Phase.IDLE:
-                self._store_what_moved()
-            self._loop.after(_STORE_POSITIONS_S, self._store_positions)
+        if self._life.phase is Phase.IDLE:
+            self._store_what_moved()
+        self._loop.after(_STORE_POSITIONS_S, self._store_positions)
 
     # Aborts.
 
@@ -431,8 +407,6 @@ class TransactionManager:
         self._requests.aborted()
         self._renew_after = None
         self._equipped.clear()
-        for partition, _ in self._storing:
-            partition.stored(partition.stored_position)
         for partition in self._context.partitions.values():
             begun = self._members.begun(partition)
             if begun is not None:
@@ -440,7 +414,7 @@ class TransactionManager:
             partition.restart_sequence()
             self.equip(partition)
         self._offsets.start_over()
-        self._forget()
+        self._members.forget()
         for partition in self._context.partitions.values():
             self._context.mark(partition)
         self._go_on()
@@ -448,11 +422,9 @@ class TransactionManager:
     def _then(self, future: Future[None], done: Callable[[], None]) -> None:
         """Handle the coordinator's response on this thread."""
 
-        def take() -> None:
-            if self._closed:
-                return
+        def take(answer: Future[None]) -> None:
             try:
-                future.result(timeout=0)
+                answer.result(timeout=0)
             except CancelledError:
                 return
             except ConnectError as error:
@@ -460,4 +432,4 @@ class TransactionManager:
             else:
                 done()
 
-        future.add_done_callback(lambda _: self._loop.post(take))
+        self._context.when_done(future, take)

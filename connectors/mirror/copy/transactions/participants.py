@@ -59,7 +59,7 @@ class TransactionPartitions:
         self._begun: dict[PartitionCopy, int] = {}
         self._wanted: dict[PartitionCopy, None] = {}
         self._wanted_offsets: set[int] = set()
-        self._asking = self._posted = self._closed = False
+        self._asking = self._posted = False
 
     @property
     def all(self) -> Collection[PartitionCopy]:
@@ -96,9 +96,6 @@ class TransactionPartitions:
         """Reset, because the transaction has ended."""
         self._begun.clear()
 
-    def close(self) -> None:
-        self._closed = True
-
     def ask_soon(self, seconds: float = 0.0) -> None:
         if self._posted or self._asking:
             return
@@ -111,7 +108,7 @@ class TransactionPartitions:
     def _ask(self) -> None:
         self._posted = False
         wait = self._owner.may_add()
-        if self._asking or self._closed or wait is None:
+        if self._asking or wait is None:
             return
         if wait > 0 or not self._offsets.known:
             self.ask_soon(max(wait, PAUSE_S))
@@ -138,8 +135,6 @@ class TransactionPartitions:
         future: Future[Mapping[TopicPartition, int]],
     ) -> None:
         self._asking = False
-        if self._closed:
-            return
         try:
             codes = future.result(timeout=0)
         except CancelledError:

@@ -63,7 +63,6 @@ class Comparing(SteppedLoop):
 def comparing() -> Iterator[Comparing]:
     made = Comparing()
     yield made
-    made.checks.close()
     made.loop.close()
 
 
