@@ -142,7 +142,7 @@ class SelectorLoop:
                 self._after_each()
 
     def close(self) -> None:
-        """Release the poller, and drop posted calls and timers. Channels are closed by their owners."""
+        """Release the poller, and drop posted calls and timers. Owners close their channels."""
         if not self._closed:
             self._closed = True
             self._mail.clear()

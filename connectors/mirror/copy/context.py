@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +18,7 @@ from connect.clients.cluster.cluster_access import OpenCluster
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock
+from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.memory import MemoryBudget
@@ -197,6 +198,27 @@ class CopyContext:
     def when_done(self, future: Future[T], action: Callable[[Future[T]], None]) -> None:
         """Call `action` on the loop's thread once the future is done."""
         future.add_done_callback(lambda done: self.loop.post(lambda: action(done)))
+
+    def when_answered(
+        self,
+        future: Future[T],
+        answered: Callable[[T], None],
+        failed: Callable[[ConnectError], None],
+    ) -> None:
+        """Call one of these on the loop's thread once a request is answered; neither if it was
+        cancelled."""
+
+        def take(done: Future[T]) -> None:
+            try:
+                answer = done.result(timeout=0)
+            except CancelledError:
+                return
+            except ConnectError as error:
+                failed(error)
+            else:
+                answered(answer)
+
+        self.when_done(future, take)
 
     def metadata_changed(self) -> None:
         """Have new metadata applied. From any thread."""

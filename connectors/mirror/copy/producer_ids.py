@@ -7,7 +7,6 @@ the transactions'. Runs on the copy engine's thread.
 from __future__ import annotations
 
 import logging
-from concurrent.futures import CancelledError, Future
 
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
@@ -85,19 +84,19 @@ class ProducerIds:
         if self._producer_asked:
             return
         self._producer_asked = True
-        self._context.when_done(self._context.target.init_producer_id(), self._got_producer)
+        self._context.when_answered(
+            self._context.target.init_producer_id(), self._got_producer, self._no_producer
+        )
 
-    def _got_producer(self, future: Future[tuple[int, int]]) -> None:
+    def _no_producer(self, error: ConnectError) -> None:
         self._producer_asked = False
-        try:
-            self._producer = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            _LOG.warning("Cannot get a producer id from the target: %s; retrying", error)
-            for partition in self._producerless:
-                partition.target_error = str(error)
-            self._context.loop.after(_PRODUCER_RETRY_S, self._ask_producer)
-            return
+        _LOG.warning("Cannot get a producer id from the target: %s; retrying", error)
+        for partition in self._producerless:
+            partition.target_error = str(error)
+        self._context.loop.after(_PRODUCER_RETRY_S, self._ask_producer)
+
+    def _got_producer(self, producer: tuple[int, int]) -> None:
+        self._producer_asked = False
+        self._producer = producer
         self._served.clear()
         self._hand_out()

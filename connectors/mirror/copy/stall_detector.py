@@ -11,7 +11,6 @@ Runs on the copy engine's thread, once a second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import CancelledError, Future
 from datetime import UTC, datetime
 from functools import partial
 
@@ -130,19 +129,18 @@ class StallDetector:
         for kind in (EARLIEST, LATEST):
             self._asked += 1
             future = self._link.list_offsets(known, kind, self._isolation, _ASK_TIMEOUT_S)
-            self._context.when_done(future, partial(self._answered, kind, known))
+            self._context.when_answered(future, partial(self._answered, kind, known), self._failed)
+
+    def _failed(self, _: ConnectError) -> None:
+        self._asked -= 1  # The partitions' errors explain already why they make no progress.
 
     def _answered(
         self,
         kind: int,
         asked: Mapping[TopicPartition, PartitionCopy],
-        future: Future[Mapping[TopicPartition, OffsetResult]],
+        found: Mapping[TopicPartition, OffsetResult],
     ) -> None:
         self._asked -= 1
-        try:
-            found = future.result(timeout=0)
-        except (CancelledError, ConnectError):
-            return  # The partitions' errors explain already why they make no progress.
         now_ms = self._loop.now_ms()
         for key, partition in asked.items():
             offset = found.get(key)

@@ -137,7 +137,7 @@ def _may_send_on(self: TargetNode, partition: TargetPartition, now: float) -> bo
     )
     if partition.awaits_answers:
         return False
-    return self._gate is None or self._gate.admits(partition)
+    return self._transactions is None or self._transactions.admits(partition)
 
 
 def _forget_but_pipeline(self: PartitionCopy, loss: Loss) -> None:

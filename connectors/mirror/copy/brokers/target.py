@@ -22,8 +22,9 @@ from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT, TargetPartition
+from connectors.mirror.copy.transactions.manager import TransactionManager
 
-__all__ = ["ProduceResponses", "ProduceResult", "SendGate", "TargetNode"]
+__all__ = ["ProduceResponses", "ProduceResult", "TargetNode"]
 
 
 class ProduceResult(NamedTuple):
@@ -47,15 +48,6 @@ REQUEST_SHARE = 32
 broker leave most of it to the others."""
 
 
-class SendGate(Protocol):
-    """The part of transactions that decides what may be sent."""
-
-    @property
-    def transactional_id(self) -> str: ...
-    def admits(self, partition: TargetPartition) -> bool:
-        """Whether the partition's next batch may be sent now. If not, it is offered again later."""
-
-
 class ProduceResponses(Protocol):
     """The receiver of a node's responses. Neither method may send."""
 
@@ -77,14 +69,14 @@ class TargetNode(BrokerNode):
         node_id: int,
         context: CopyContext,
         responses: ProduceResponses,
-        gate: SendGate | None = None,
+        transactions: TransactionManager | None = None,
     ) -> None:
-        """`gate` None: batches are not sent in transactions."""
+        """`transactions` None: batches are not sent in transactions."""
         budget, settings = context.budget, context.settings
         super().__init__(node_id, context.target, settings.target, context.loop, budget.pool)
         self._produce = produce = settings.produce
         self._responses = responses
-        self._gate = gate
+        self._transactions = transactions
         self.stalled = False
         self._gone = False
         self._progress_at = 0.0
@@ -161,7 +153,7 @@ class TargetNode(BrokerNode):
         )
         if partition.awaits_answers:
             return False
-        return self._gate is None or self._gate.admits(partition)
+        return self._transactions is None or self._transactions.admits(partition)
 
     def _stamp(self, partition: TargetPartition) -> Outgoing:
         """Take the partition's next batch and set its producer fields."""
@@ -172,7 +164,7 @@ class TargetNode(BrokerNode):
             partition.producer_id,
             partition.producer_epoch,
             batch.sequence,
-            transactional=self._gate is not None,
+            transactional=self._transactions is not None,
         )
         return batch
 
@@ -184,7 +176,9 @@ class TargetNode(BrokerNode):
         channel = self.channel
         assert channel is not None
         timeout_ms = self._produce.request_timeout_ms
-        transactional_id = None if self._gate is None else self._gate.transactional_id
+        transactional_id = (
+            None if self._transactions is None else self._transactions.transactional_id
+        )
         body, size = encode_produce(batches, timeout_ms, transactional_id)
         self._sent.append(sent)
         now = self._loop.now()

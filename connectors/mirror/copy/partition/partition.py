@@ -21,6 +21,7 @@ from uuid import UUID
 from connect.plugin import PartitionHealth
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
@@ -401,16 +402,11 @@ class PartitionCopy(TargetPartition):
     def lag(self) -> int | None:
         """Return the lag in records: from the acknowledged position to the source's end. None until
         known."""
-        if self.high_watermark == UNKNOWN or self.acked_position == UNKNOWN:
-            return None
-        return max(0, self.high_watermark - self.acked_position)
+        return lag_in_records(self.high_watermark, self.acked_position)
 
     def lag_ms(self, now_ms: int) -> int | None:
         """Return the age of the newest copied record while there is lag; 0 if caught up."""
-        lag = self.lag
-        if lag is None or (lag > 0 and self.acked_timestamp == UNKNOWN):
-            return None
-        return max(0, now_ms - self.acked_timestamp) if lag else 0
+        return lag_in_ms(self.lag, self.acked_timestamp, now_ms)
 
     def health(self, now_ms: int) -> PartitionHealth:
         return PartitionHealth(

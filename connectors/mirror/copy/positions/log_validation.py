@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -239,18 +238,16 @@ class LogValidation:
             future = side.link.epoch_ends(epochs, _ASK_TIMEOUT_S)
         else:
             future = side.link.list_offsets(asked, LATEST, 0, _ASK_TIMEOUT_S)
-        self._context.when_done(future, partial(self._answered, side, asked))
+        self._context.when_answered(
+            future,
+            partial(self._answered, side, asked),
+            lambda error: self._answered(side, asked, dict.fromkeys(asked, error)),
+        )
 
     def _answered(
-        self, side: _Side, asked: Mapping[TopicPartition, _Check], future: Future[Answers]
+        self, side: _Side, asked: Mapping[TopicPartition, _Check], answers: Answers
     ) -> None:
         side.asked = False
-        try:
-            answers = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            answers = dict.fromkeys(asked, error)
         failed = False
         for key, check in asked.items():
             if side.waiting.get(key) is not check:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
 
@@ -203,7 +202,9 @@ class OffsetReset:
         isolation = self._fetch.isolation_level
         future = self._link.list_offsets(keys, kind, isolation, _ASK_TIMEOUT_S)
         asked = {key: self._waiting[key] for key in keys}
-        self._context.when_done(future, partial(self._answered, asked))
+        self._context.when_answered(
+            future, partial(self._answered, asked), partial(self._failed, asked)
+        )
 
     @staticmethod
     def _idle(partition: PartitionCopy) -> bool:
@@ -211,18 +212,15 @@ class OffsetReset:
             partition.abandon()
         return not partition.queue and not partition.in_flight
 
-    def _answered(self, asked: Mapping[TopicPartition, _Search], future: Future[Offsets]) -> None:
+    def _failed(self, asked: Mapping[TopicPartition, _Search], error: ConnectError) -> None:
         self._asked = False
-        try:
-            located = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            _LOG.warning("Cannot list the source's offsets: %s; retrying", error)
-            for search in asked.values():
-                search.partition.source_error = str(error)
-            self._ask_after(_RETRY_S)
-            return
+        _LOG.warning("Cannot list the source's offsets: %s; retrying", error)
+        for search in asked.values():
+            search.partition.source_error = str(error)
+        self._ask_after(_RETRY_S)
+
+    def _answered(self, asked: Mapping[TopicPartition, _Search], located: Offsets) -> None:
+        self._asked = False
         failed = False
         for key, offset in located.items():
             search = asked[key]

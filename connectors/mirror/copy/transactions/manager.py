@@ -11,8 +11,8 @@ Runs on the copy engine's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
-from concurrent.futures import CancelledError, Future
+from collections.abc import Collection
+from concurrent.futures import Future
 
 from connect.clients.errors import error_from_code
 from connect.errors import ConnectError, TaskFailed
@@ -277,9 +277,10 @@ class TransactionManager:
         elif self._offsets.stored:
             self._life.on(Event.STORED)
             records = sum(each.records for each in self._settled if isinstance(each, Settled))
-            self._then(self._control.commit(records), self._committed)
+            commit = self._control.commit(records)
+            self._context.when_answered(commit, self._committed, self._end_refused)
 
-    def _committed(self) -> None:
+    def _committed(self, _: None) -> None:
         self._life.on(Event.COMMITTED)
         self._pace.committed(self._loop.now())
         self._offsets.committed()
@@ -395,9 +396,10 @@ class TransactionManager:
     def _abort_if_answered(self) -> None:
         if self._life.phase is Phase.SPOILT and not self._unanswered():
             self._life.on(Event.ANSWERED)
-            self._then(self._control.abort(self._reason), self._aborted)
+            abort = self._control.abort(self._reason)
+            self._context.when_answered(abort, self._aborted, self._end_refused)
 
-    def _aborted(self) -> None:
+    def _aborted(self, _: None) -> None:
         self._life.on(Event.ABORTED)
         self._pace.aborted(self._loop.now())
         settled, self._settled = self._settled, []
@@ -418,18 +420,3 @@ class TransactionManager:
         for partition in self._context.partitions.values():
             self._context.mark(partition)
         self._go_on()
-
-    def _then(self, future: Future[None], done: Callable[[], None]) -> None:
-        """Handle the coordinator's response on this thread."""
-
-        def take(answer: Future[None]) -> None:
-            try:
-                answer.result(timeout=0)
-            except CancelledError:
-                return
-            except ConnectError as error:
-                self._end_refused(error)
-            else:
-                done()
-
-        self._context.when_done(future, take)

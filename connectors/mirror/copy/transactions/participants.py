@@ -8,7 +8,6 @@ copy engine's thread.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Protocol
 
@@ -125,23 +124,17 @@ class TransactionPartitions:
         asked_at = self._loop.now()
         topic = self._offsets.topic
         future = self._control.add([*(p.target for p in asked), *((topic, n) for n in offsets)])
-        self._context.when_done(future, partial(self._answered, asked, offsets, asked_at))
+        answered = partial(self._answered, asked, offsets, asked_at)
+        self._context.when_answered(future, answered, self._add_failed)
 
     def _answered(
         self,
         asked: list[PartitionCopy],
         offsets: set[int],
         asked_at: float,
-        future: Future[Mapping[TopicPartition, int]],
+        codes: Mapping[TopicPartition, int],
     ) -> None:
         self._asking = False
-        try:
-            codes = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            self._owner.add_failed(error)
-            return
         answers = {p: codes.get(p.target, ErrorCode.OPERATION_NOT_ATTEMPTED) for p in asked}
         self._begun.update({p: p.acked_position for p, code in answers.items() if code == 0})
         refused = self._take_offsets(offsets, codes)
@@ -160,6 +153,10 @@ class TransactionPartitions:
                 self._context.mark(partition)
         if self._wanted or self._wanted_offsets:
             self.ask_soon(0.0 if any_added else PAUSE_S)
+
+    def _add_failed(self, error: ConnectError) -> None:
+        self._asking = False
+        self._owner.add_failed(error)
 
     def _take_offsets(
         self, offsets: set[int], codes: Mapping[TopicPartition, int]
