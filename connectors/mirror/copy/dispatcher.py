@@ -33,7 +33,7 @@ from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import CopyState, PartitionCopy
 from connectors.mirror.copy.positions.log_validation import LogValidation
 from connectors.mirror.copy.positions.offset_reset import OffsetReset
-from connectors.mirror.copy.positions.tail_checks import TailChecks, TailPlan
+from connectors.mirror.copy.positions.tail_checks import TailChecks, TailLookup
 from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.producer_ids import ProducerIds
 from connectors.mirror.copy.stall_detector import StallDetector
@@ -54,7 +54,7 @@ class Dispatcher:
     them."""
 
     def __init__(
-        self, context: CopyContext, transactions: TransactionPlan | None, tails: TailPlan | None
+        self, context: CopyContext, transactions: TransactionPlan | None, tails: TailLookup | None
     ) -> None:
         self._context = context
         self.transactions = None

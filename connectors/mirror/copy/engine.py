@@ -30,7 +30,7 @@ from connectors.mirror.copy.context import (
 )
 from connectors.mirror.copy.dispatcher import Dispatcher
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
-from connectors.mirror.copy.positions.tail_checks import TailPlan
+from connectors.mirror.copy.positions.tail_checks import TailLookup
 from connectors.mirror.copy.quarantine import Quarantine
 from connectors.mirror.copy.settings import EngineSettings
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
@@ -51,7 +51,7 @@ class CopyEngine:
         *,
         transactions: TransactionPlan | None = None,
         quarantine: Quarantine | None = None,
-        tails: TailPlan | None = None,
+        tails: TailLookup | None = None,
     ) -> None:
         """`transactions`: write exactly once. `quarantine`: takes records that cannot be copied;
         None: their partitions wait. `tails`: finds records that a crash left on the target, so that

@@ -27,7 +27,6 @@ from connectors.mirror.config.task_changes import flow_part
 from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
-from connectors.mirror.copy.positions.tail_checks import TailPlan
 from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.copy.transactions.interfaces import TransactionPlan
@@ -108,26 +107,26 @@ class MirrorSourceTask(BaseSourceTask):
             self._clock,
             self._clients.books(self._config, task.task_index),
         )
-        plan: TailPlan | None = None
         if self.context.transfer is None:
             # Under exactly-once a crash leaves no records to compare, because transactions include
             # the offsets.
             self._tails = self._clients.tails(
                 settings.source, settings.target, read_committed=settings.options.read_committed
             )
-            plan = TailPlan(self._tails, self._passed)
         self._engine = CopyEngine(
             settings,
             CopyListener(
                 acked=self._acked,
                 lost=self._lost,
                 quarantined=self._put_aside,
+                found=self._passed,
+                committed=self._transaction_committed,
                 begun=self._begun,
             ),
             EngineEnvironment(self._clock, self._clients.open_cluster, self._clients.loop()),
             transactions=self._transactions(),
             quarantine=self._quarantine,
-            tails=plan,
+            tails=self._tails,
         )
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._engine, self._clock
@@ -148,7 +147,6 @@ class MirrorSourceTask(BaseSourceTask):
         return TransactionPlan(
             control,
             partial(source_partition, self._config.source_cluster_alias),
-            self._transaction_committed,
         )
 
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:

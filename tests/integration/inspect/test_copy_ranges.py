@@ -251,7 +251,7 @@ def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
     control = LaneTransactions(wire(target), LaneSettings("a-flow", offsets, 10.0, None))
     copier = RangeCopier(
         settings(source_cluster, target_cluster),
-        transactions=TransactionPlan(control, lambda key: source_partition("A", key), lambda: None),
+        transactions=TransactionPlan(control, lambda key: source_partition("A", key)),
     )
     books = Books()
     given: set[tuple[int, ...]] = set()

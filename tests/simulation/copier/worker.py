@@ -133,7 +133,7 @@ class Worker:
             while not claimed.done():
                 self._time.run_next()
             self._read_offsets()
-            plan = TransactionPlan(self._control, source_partition, lambda: None)
+            plan = TransactionPlan(self._control, source_partition)
         loop = SelectorLoop(self._time, SimulatedPoller(self._network))
         self.engine = CopyEngine(
             self._settings(),

@@ -13,17 +13,17 @@ Runs on the copy engine's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.context import CopyContext, TailCompared
 from connectors.mirror.copy.partition.partition import PartitionCopy
 
-__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", "spans_from"]
+__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailQuestion", "spans_from"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,14 +80,6 @@ class TailLookup(Protocol):
         `ConnectError`."""
 
 
-class TailPlan(NamedTuple):
-    """How a flow finds records that a crash left. `on_passed(partition, first, records)`: `records`
-    records from source offset `first` on were found and are not copied again."""
-
-    lookup: TailLookup
-    on_passed: Callable[[PartitionCopy, int, int], None]
-
-
 @dataclass(slots=True)
 class _Waiting:
     """A lookup that is running. `end`: of the target's log. `moves`: the partition's number of
@@ -103,9 +95,9 @@ class TailChecks:
     """Finds records that a crash left, which count as acknowledged. The partition continues after
     `TailCompared`."""
 
-    def __init__(self, context: CopyContext, plan: TailPlan) -> None:
+    def __init__(self, context: CopyContext, lookup: TailLookup) -> None:
         self._context = context
-        self._plan = plan
+        self._lookup = lookup
         self._waiting: dict[PartitionCopy, _Waiting] = {}
 
     def look(self, partition: PartitionCopy, end: int) -> bool:
@@ -120,7 +112,7 @@ class TailChecks:
         self._context.loop.after(
             _WITHIN_S, lambda: self._give_up(partition, question, "the comparison took too long")
         )
-        waiting.answer = self._plan.lookup.look(question)
+        waiting.answer = self._lookup.look(question)
         self._context.when_done(waiting.answer, partial(self._answered, partition, question))
         return True
 
@@ -166,7 +158,7 @@ class TailChecks:
                 partition.position - 1,
             )
             partition.metrics.found_on_target(records)
-            self._plan.on_passed(partition, position, records)
+            self._context.listener.found(partition, position, records)
         self._context.post(TailCompared(partition))
 
     def _give_up(self, partition: PartitionCopy, question: TailQuestion, why: str) -> None:

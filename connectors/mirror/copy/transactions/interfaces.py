@@ -12,9 +12,7 @@ __all__ = ["TransactionPlan"]
 
 
 class TransactionPlan(NamedTuple):
-    """How the engine writes in transactions. `on_committed()`: called after a transaction was
-    committed and all its batches were passed on."""
+    """The task's transactions, and how a source partition is named in its stored offset."""
 
     control: TransferTransactions
     source_partition: Callable[[TopicPartition], SourcePartition]
-    on_committed: Callable[[], None]

@@ -50,7 +50,6 @@ class TransactionManager:
 
     def __init__(self, context: CopyContext, plan: TransactionPlan) -> None:
         self._context = context
-        self._plan = plan
         self._control = plan.control
         self._loop = loop = context.loop
         self._life = TransactionState()
@@ -291,7 +290,7 @@ class TransactionManager:
                 self._context.listener.lost(*each)
             else:
                 self._context.settle(each)
-        self._plan.on_committed()
+        self._context.listener.committed()
         self._requests.committed()
         why, self._renew_after = self._renew_after, None
         if why is not None:

@@ -168,7 +168,7 @@ class _Copier:
         if flow.lanes is not None:
             self._lane = LaneTransactions(settings.target, flow.lanes)
             keys = partial(source_partition, config.source_cluster_alias)
-            plan = TransactionPlan(self._lane, keys, lambda: None)
+            plan = TransactionPlan(self._lane, keys)
         self.ranges = RangeCopier(settings, transactions=plan, starts_stored=True)
 
     def begin(self, claim: ClaimedProducer | None) -> None:

@@ -13,7 +13,6 @@ from connect.clients.cluster.list_offsets import OffsetResult
 from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.context import OnAcked
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
@@ -61,11 +60,11 @@ class SteppedLoop:
     """A loop by a clock that the test moves, and a context between two clusters that are asked.
     `settings`: those of the engine."""
 
-    def __init__(self, acked: OnAcked = lambda *_: None, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
         self.source, self.target = AskedCluster(), AskedCluster()
-        self.context = context(self.loop, self.clock, self.source, self.target, acked, **settings)
+        self.context = context(self.loop, self.clock, self.source, self.target, **settings)
 
     def partition(self, number: int, position: int = -1) -> PartitionCopy:
         """Of `topic`, which goes to `copy`."""

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import pytest
 
 from connect.errors import BrokerUnavailable
-from connectors.mirror.copy.context import TailCompared
+from connectors.mirror.copy.context import CopyListener, TailCompared
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import (
     FoundTail,
     TailChecks,
-    TailPlan,
     TailQuestion,
 )
 from connectors.mirror.offsets.log_identity import LogIdentity
@@ -33,13 +32,15 @@ class Found:
 class Comparing(SteppedLoop):
     def __init__(self) -> None:
         self.found: list[tuple[Sequence[OffsetRun], int]] = []
-        super().__init__(lambda _, runs, base: self.found.append((runs, base)))
+        super().__init__(
+            listener=CopyListener(
+                acked=lambda _, runs, base: self.found.append((runs, base)),
+                found=lambda _, first, records: self.passed.append((first, records)),
+            )
+        )
         self.questions: list[tuple[TailQuestion, Future[FoundTail]]] = []
         self.passed: list[tuple[int, int]] = []
-        self.checks = TailChecks(
-            self.context,
-            TailPlan(self, lambda _, first, records: self.passed.append((first, records))),
-        )
+        self.checks = TailChecks(self.context, self)
 
     @property
     def done(self) -> list[PartitionCopy]:

@@ -116,6 +116,7 @@ class Bench:
         listener = CopyListener(
             acked=lambda partition, runs, _: self.settled.append((partition, runs)),
             lost=lambda partition, _: self.on_lost(partition),
+            committed=self._told,
         )
         self.context = context(
             self.loop, self.clock, None, link, listener=listener, buffer_bytes=1 << 20
@@ -124,7 +125,7 @@ class Bench:
         self.loop.after_each(self.drain)
         self.transactions = TransactionManager(
             self.context,
-            TransactionPlan(self.control, lambda key: {"t": key[0], "p": key[1]}, self._told),
+            TransactionPlan(self.control, lambda key: {"t": key[0], "p": key[1]}),
         )
         for partition in self.partitions:
             self.transactions.equip(partition)
