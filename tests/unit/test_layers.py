@@ -95,7 +95,7 @@ INSIDE: dict[str, list[str]] = {
         "memory rate_limiter",
         "batches",
         "partition settings",
-        "quarantine",
+        "copied_ranges quarantine",
         "context",
         "positions throttle transactions quarantine_topic",
         "brokers producer_ids",

@@ -8,6 +8,7 @@ calls one above it. After each callback of the loop, the engine handles what was
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
@@ -23,6 +24,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.partition.states import InvariantBroken
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.quarantine import Quarantine, QuarantinedRecords
 from connectors.mirror.copy.settings import EngineSettings
@@ -45,6 +47,8 @@ __all__ = [
     "Settled",
     "TailCompared",
 ]
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -237,6 +241,12 @@ class CopyContext:
     def waits_for_silent(self, partition: TargetPartition) -> bool:
         """Whether the batches in flight went to a broker that has fallen silent."""
         return bool(partition.in_flight) and partition.sent_node in self.silent
+
+    def stop_broken(self, partition: TargetPartition, error: InvariantBroken) -> None:
+        """Fail closed: stop copying and storing this partition."""
+        _LOG.error("%s", error)
+        partition.stop_broken(str(error))
+        self.mark(partition)
 
     def settle(self, settled: Settled) -> None:
         """Record that a batch is on the target permanently."""

@@ -36,9 +36,9 @@ from connectors.mirror.copy.positions.offset_reset import OffsetReset
 from connectors.mirror.copy.positions.tail_checks import TailChecks, TailLookup
 from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.producer_ids import ProducerIds
+from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.copy.stall_detector import StallDetector
 from connectors.mirror.copy.throttle import Throttle
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.copy.transactions.manager import TransactionManager
 
 __all__ = ["Dispatcher"]

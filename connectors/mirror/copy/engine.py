@@ -32,8 +32,7 @@ from connectors.mirror.copy.dispatcher import Dispatcher
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import TailLookup
 from connectors.mirror.copy.quarantine import Quarantine
-from connectors.mirror.copy.settings import EngineSettings
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 
@@ -290,7 +289,7 @@ class CopyEngine:
     def health(self) -> list[PartitionHealth]:
         """Return the health of each partition. May be called from any thread."""
         now_ms = self._context.clock.now_ms()
-        found = [partition.health(now_ms) for partition in tuple(self._partitions.values())]
+        found = [_health(partition, now_ms) for partition in tuple(self._partitions.values())]
         trouble = None if self._transactions is None else self._transactions.trouble
         if trouble is None:
             return found
@@ -300,3 +299,23 @@ class CopyEngine:
         """Close every connection and thread."""
         self._dispatcher.close()
         self._context.close()
+
+
+def _health(partition: PartitionCopy, now_ms: int) -> PartitionHealth:
+    return PartitionHealth(
+        *partition.source,
+        lag_records=partition.lag,
+        lag_ms=partition.lag_ms(now_ms),
+        error=partition.error,
+        lag_bytes=partition.size.estimate(partition.lag),
+        time_to_loss_ms=partition.metrics.time_to_loss_ms(),
+        details={
+            "state": "standing" if partition.standing else partition.state.value,
+            "position": partition.acked_position,
+            "high_watermark": partition.high_watermark,
+            "log_start": partition.log_start_offset,
+            "limited_by": partition.limited_by,
+            "undecided": partition.undecided,
+            "target": f"{partition.target[0]}-{partition.target[1]}",
+        },
+    )

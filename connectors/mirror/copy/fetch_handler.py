@@ -104,7 +104,7 @@ class FetchResponseHandler:
             try:
                 self._copy(partition, fetched, headers, position, buffer)
             except InvariantBroken as error:
-                self._stop_broken(partition, error)
+                self._context.stop_broken(partition, error)
             if len(partition.queue) > before:
                 filled.append(partition)
         return filled
@@ -264,12 +264,6 @@ class FetchResponseHandler:
             )
 
     # Errors of the source.
-
-    def _stop_broken(self, partition: PartitionCopy, error: InvariantBroken) -> None:
-        """Fail closed: stop copying and storing this partition."""
-        _LOG.error("%s", error)
-        partition.stop_broken(str(error))
-        self._context.mark(partition)
 
     @staticmethod
     def _source_works(partition: PartitionCopy) -> None:

@@ -127,13 +127,11 @@ class ProduceResponseHandler:
         self._context.mark(partition)
 
     def _stop_broken(self, partition: TargetPartition, error: InvariantBroken) -> None:
-        """Fail closed: stop copying and storing this partition. Under exactly-once its records
-        share transactions with all others, so the whole task fails."""
-        _LOG.error("%s", error)
-        partition.stop_broken(str(error))
+        """Stop this partition. Under exactly-once its records share transactions with all others,
+        so the whole task fails."""
+        self._context.stop_broken(partition, error)
         if self._transactions is not None:
             self._transactions.fail(error)
-        self._context.mark(partition)
 
     def _advance(self, partition: PartitionCopy) -> None:
         metrics = partition.metrics

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connect.clients.config.properties import fetch_settings, produce_settings, wire_settings
 from connect.clients.config.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.plugin import SourcePartition, TransferTransactions
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import LossPolicies
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.batches.conversion import CopyOptions
 
-__all__ = ["EngineSettings", "engine_settings"]
+__all__ = ["EngineSettings", "TransactionPlan", "engine_settings"]
 
 _CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+class TransactionPlan(NamedTuple):
+    """The task's transactions, and how a source partition is named in its stored offset."""
+
+    control: TransferTransactions
+    source_partition: Callable[[TopicPartition], SourcePartition]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,7 @@ from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.quarantine import QuarantinedRecords
-from connectors.mirror.copy.settings import engine_settings
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (

@@ -24,10 +24,9 @@ from connectors.mirror.copy.range_copier import (
     SourceRange,
     copy_ranges,
 )
-from connectors.mirror.copy.settings import EngineSettings
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.copy.throttle import TOPIC_LIMIT
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster

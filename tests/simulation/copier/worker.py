@@ -15,8 +15,7 @@ from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import Quarantine, QuarantinedRecords
-from connectors.mirror.copy.settings import EngineSettings
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity, noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun

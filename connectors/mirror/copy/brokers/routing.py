@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from connect.clients.cluster.broker_node import BrokerNode
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.errors import BrokerUnavailable
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connectors.mirror.copy.brokers.source import FetchResponses, SourceNode
@@ -66,13 +65,8 @@ class BrokerRouting:
 
     def drop_removed(self) -> None:
         """Close connections to brokers that left their clusters."""
-        nodes: list[tuple[ClusterAccess, BrokerNode]] = [
-            *((self._source, node) for node in self.sources.values()),
-            *((self._target, node) for node in self.targets.values()),
-        ]
-        for link, node in nodes:
-            known = link.snapshot.nodes
-            if known and node.node_id not in known and node.channel is not None:
+        for node in self.nodes:
+            if node.channel is not None and not node.listed:
                 node.lose(BrokerUnavailable("the broker is no longer part of its cluster"))
 
     def ask_for_leaders(self) -> None:

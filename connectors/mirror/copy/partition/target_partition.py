@@ -1,11 +1,17 @@
 """The target side of a partition: queue, batches in flight, sequence numbers, recoveries.
 
-A pure state machine: no clock, socket or callback. Its owner on the copy engine's thread reports
-events to it and asks what to do. Brokers accept a producer's batches strictly by sequence number,
-so after one failure every later batch in flight fails too, or its outcome is unknown. Therefore a
-recovery waits until all sent batches are answered. Then the oldest batch's failure decides for all.
+A pure state machine: no clock, socket or callback. Brokers accept a producer's batches strictly by
+sequence number, so after one failure every later batch in flight fails too, or its outcome is
+unknown. So a recovery waits for the answers to all sent batches. Then the oldest failure decides.
 
-`invariants.py` lists the invariants. Each step checks the cheap ones and raises `InvariantBroken`.
+Invariants (each step checks the cheap ones and raises `InvariantBroken`; tests check all):
+
+* The batches in flight, then those queued, cover source offsets without gap or overlap, from
+  `acked_position` on.
+* Batches with a sequence number come first, and their numbers are consecutive up to
+  `next_sequence`.
+* At most `MOST_IN_FLIGHT` batches are in flight: brokers remember that many.
+* A sequence number is used again only if its batch cannot be on the target.
 """
 
 from __future__ import annotations
@@ -18,16 +24,17 @@ from connect.loop import backoff_s
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.batches.conversion import split_batch
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.partition.invariants import (
-    MOST_IN_FLIGHT,
-    SEQUENCE_MASK,
-    problems,
-)
+from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.states import CopyEvent, CopyLife, CopyState, InvariantBroken
 from connectors.mirror.metrics import PartitionMetrics
 
-__all__ = ["MOST_IN_FLIGHT", "TargetPartition"]
+__all__ = ["MOST_IN_FLIGHT", "SEQUENCE_MASK", "TargetPartition"]
+
+MOST_IN_FLIGHT = 5
+"""Brokers keep the sequence numbers of the last five batches of a producer (KIP-98)."""
+
+SEQUENCE_MASK = 0x7FFFFFFF
+"""Sequence numbers continue at 0 after this one."""
 
 _FAILING_AFTER = 2
 _FIRST_BLOCK_S = 1.0
@@ -336,13 +343,15 @@ class TargetPartition:
         if not kept and sent and 2 * budget.used < budget.limit:
             kept = 1
         self._drop_from(kept)
-        self._own_memory(self.queue, budget)
+        for batch in self.queue:
+            batch.move_to_own_memory(budget)
 
     def evacuate(self, budget: MemoryBudget) -> None:
         """Like `shed`, for a partition whose broker is silent: batches in flight also get their own
         memory. The socket may have sent half of the old memory, so it is not used again."""
         self.shed(budget)
-        self._own_memory(self.in_flight, budget)
+        for batch in self.in_flight:
+            batch.move_to_own_memory(budget)
 
     def go_back(self, offset: int) -> None:
         """Drop everything and continue at this source offset. No response may be outstanding,
@@ -380,33 +389,12 @@ class TargetPartition:
             self._let_go(batch)
             self.life.note("dropped", batch.start, batch.resume)
 
-    @staticmethod
-    def _own_memory(batches: deque[Outgoing], budget: MemoryBudget) -> None:
-        for batch in batches:
-            size = len(batch.data)
-            if batch.buffer.size == size:
-                continue
-            own = bytearray(batch.data)
-            old = batch.buffer
-            batch.data = memoryview(own)
-            batch.buffer = FetchBuffer(budget, own)
-            batch.buffer.retain()
-            old.abandon()
-
-    # Invariants.
-
     def _broken(self, invariant: str) -> InvariantBroken:
         return self.life.broken(self.name, invariant)
 
     def stop_broken(self, why: str) -> None:
-        """Stop copying and storing this partition after a broken invariant."""
         self.broken = self.broken or (
             f"the copier stopped this partition because of a bug in the copier: {why}. Restart "
             "the task, and please report this text"
         )
         self.life.on(CopyEvent.BROKE, self.name)
-
-    def validate(self) -> None:
-        """Check every invariant (`invariants.py`). Raises `InvariantBroken`."""
-        for problem in problems(self):
-            raise self._broken(problem)

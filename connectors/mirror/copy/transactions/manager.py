@@ -23,15 +23,13 @@ from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.produce_errors import SPOILS
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.copy.transactions.commit_requests import CommitRequests
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
-from connectors.mirror.copy.transactions.offsets_partitions import (
-    OffsetsPartition,
-    OffsetsPartitions,
-)
+from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.transactions.participants import TransactionPartitions
 from connectors.mirror.copy.transactions.states import Event, Phase, TransactionState
 from connectors.mirror.copy.transactions.timing import LOOK_S, TransactionPace
+from connectors.mirror.copy.transactions.uncommitted import Uncommitted
 
 __all__ = ["TransactionManager"]
 
@@ -60,7 +58,7 @@ class TransactionManager:
         self._held_back: dict[PartitionCopy, None] = {}
         self._equipped: set[TopicPartition] = set()
         self._renew_after: str | None = None
-        self._settled: list[Settled | LossFound] = []
+        self._uncommitted = Uncommitted(context)
         self._requests = CommitRequests()
         self._look_posted = False
         self._reason = ""
@@ -74,7 +72,7 @@ class TransactionManager:
         return self._control.transactional_id
 
     @property
-    def offsets_partitions(self) -> Collection[OffsetsPartition]:
+    def offsets_partitions(self) -> Collection[TargetPartition]:
         """Partitions of the offsets topic."""
         return self._offsets.all
 
@@ -111,26 +109,24 @@ class TransactionManager:
         """Whether an error for a batch, if no earlier batch is the cause, makes a commit
         impossible."""
         if result.error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            self._fail(error_from_code(result.error, "Producing in a transaction", result.message))
+            self.fail(error_from_code(result.error, "Producing in a transaction", result.message))
             return True
         return result.error in SPOILS
 
     def spoil(self, partition: TargetPartition, reason: str) -> None:
-        """Abort the open transaction because the partition's oldest batch failed; it is copied
-        again."""
+        """Abort the open transaction, because the partition's oldest batch failed."""
         self._spoil(f"{partition.target[0]}-{partition.target[1]}: {reason}")
 
     def hold(self, settled: Settled) -> None:
         """Hold an acknowledged batch until it is committed."""
-        self._settled.append(settled)
+        self._uncommitted.add(settled)
 
     def report(self, found: LossFound) -> None:
-        """Report a loss after the partition's earlier acknowledged batches are committed or
-        aborted."""
+        """Report a loss, after the transaction if the partition is part of it."""
         if self._members.begun(found.partition) is None:
             self._context.listener.lost(*found)
         else:
-            self._settled.append(found)
+            self._uncommitted.add(found)
 
     def answered(self, *, some_idle: bool) -> None:
         """Handle batches that were answered or whose connection is lost. Call once all results of a
@@ -157,7 +153,7 @@ class TransactionManager:
     def request(self) -> Future[None]:
         """Commit soon all that is acknowledged, before the boundary."""
         done = self._requests.add()
-        self._serve_requests()
+        self.serve_requests()
         return done
 
     def renew(self) -> None:
@@ -184,12 +180,6 @@ class TransactionManager:
             self._pace.opened(self._loop.now(), asked_at)
             self._looking.cancel()
             self._looking = self._loop.after(LOOK_S, self._look)
-
-    def nothing_to_add(self) -> None:
-        self._serve_requests()
-
-    def add_failed(self, error: ConnectError) -> None:
-        self._judge(error)
 
     # End of a transaction.
 
@@ -252,7 +242,7 @@ class TransactionManager:
         try:
             self._offsets.store(self._moved())
         except ConnectError as error:
-            self._fail(error)
+            self.fail(error)
             return
         self._commit_if_stored()
 
@@ -272,24 +262,18 @@ class TransactionManager:
             return
         refused = self._offsets.blocked()
         if refused is not None:
-            self._fail(TaskFailed(f"Cannot store source offsets: {refused.target_error}"))
+            self.fail(TaskFailed(f"Cannot store source offsets: {refused.target_error}"))
         elif self._offsets.stored:
             self._life.on(Event.STORED)
-            records = sum(each.records for each in self._settled if isinstance(each, Settled))
-            commit = self._control.commit(records)
+            commit = self._control.commit(self._uncommitted.records)
             self._context.when_answered(commit, self._committed, self._end_refused)
 
     def _committed(self, _: None) -> None:
         self._life.on(Event.COMMITTED)
         self._pace.committed(self._loop.now())
         self._offsets.committed()
-        settled, self._settled = self._settled, []
         self._members.forget()
-        for each in settled:
-            if isinstance(each, LossFound):
-                self._context.listener.lost(*each)
-            else:
-                self._context.settle(each)
+        self._uncommitted.pass_on(committed=True)
         self._context.listener.committed()
         self._requests.committed()
         why, self._renew_after = self._renew_after, None
@@ -305,11 +289,11 @@ class TransactionManager:
                 self._context.mark(partition)
         if self._members.waiting:
             self._members.ask_soon()
-        self._serve_requests()
+        self.serve_requests()
 
     # Requests to commit.
 
-    def _serve_requests(self) -> None:
+    def serve_requests(self) -> None:
         """Complete requests with nothing left to commit; otherwise start or end a transaction."""
         if not self._requests:
             return
@@ -320,8 +304,7 @@ class TransactionManager:
             self._requests.committed()
 
     def _store_what_moved(self) -> bool:
-        """Start a transaction for positions that advanced without being stored, if there are
-        any."""
+        """Start a transaction if positions advanced without being stored."""
         moved = [p for p in self._context.partitions.values() if p.unstored]
         if moved:
             self._requests.everything = True
@@ -336,26 +319,24 @@ class TransactionManager:
     # Aborts.
 
     def fail(self, error: Exception) -> None:
-        """Fail the task with this error. Nothing more is committed."""
-        self._fail(error)
+        """Fail the task. Nothing more is committed."""
+        self._life.on(Event.FAIL)
+        self.failure = self.failure or error
+        self._loop.wake()
 
-    def _judge(self, error: ConnectError) -> None:
+    def judge(self, error: ConnectError) -> None:
+        """Abort the transaction, or fail the task, because of the coordinator's error."""
         if error.abortable and self._life.phase is not Phase.ABORTING:
             self._spoil(str(error))
         else:
-            self._fail(error)
+            self.fail(error)
 
     def _end_refused(self, error: ConnectError) -> None:
         """Handle a coordinator that rejected a commit or an abort."""
         if error.abortable and self._life.phase is Phase.COMMITTING:
             self._abort_because(str(error))
         else:
-            self._judge(error)
-
-    def _fail(self, error: Exception) -> None:
-        self._life.on(Event.FAIL)
-        self.failure = self.failure or error
-        self._loop.wake()
+            self.judge(error)
 
     def _spoil(self, reason: str) -> None:
         before = self._life.phase
@@ -401,10 +382,7 @@ class TransactionManager:
     def _aborted(self, _: None) -> None:
         self._life.on(Event.ABORTED)
         self._pace.aborted(self._loop.now())
-        settled, self._settled = self._settled, []
-        for each in settled:
-            if isinstance(each, LossFound):
-                self._context.listener.lost(*each)
+        self._uncommitted.pass_on(committed=False)
         self._requests.aborted()
         self._renew_after = None
         self._equipped.clear()

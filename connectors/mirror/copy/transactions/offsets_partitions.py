@@ -24,7 +24,7 @@ from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyLife, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["OffsetsPartition", "OffsetsPartitions"]

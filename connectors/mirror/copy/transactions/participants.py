@@ -34,10 +34,11 @@ class MembershipOwner(Protocol):
     def added(self, asked_at: float) -> None:
         """Handle added partitions. `asked_at`: when the request was sent to the coordinator."""
 
-    def nothing_to_add(self) -> None:
-        """Handle that no partition waits any more."""
+    def serve_requests(self) -> None:
+        """Complete requests to commit if no partition waits any more."""
 
-    def add_failed(self, error: ConnectError) -> None: ...
+    def judge(self, error: ConnectError) -> None:
+        """Handle the coordinator's error."""
 
 
 class TransactionPartitions:
@@ -118,7 +119,7 @@ class TransactionPartitions:
         self._wanted.clear()
         self._wanted_offsets = set()
         if not asked and not offsets:
-            self._owner.nothing_to_add()
+            self._owner.serve_requests()
             return
         self._asking = True
         asked_at = self._loop.now()
@@ -139,7 +140,7 @@ class TransactionPartitions:
         self._begun.update({p: p.acked_position for p, code in answers.items() if code == 0})
         refused = self._take_offsets(offsets, codes)
         if refused is not None:
-            self._owner.add_failed(refused)
+            self._owner.judge(refused)
             return
         any_added = any(code == 0 for code in codes.values())
         if any_added:
@@ -156,7 +157,7 @@ class TransactionPartitions:
 
     def _add_failed(self, error: ConnectError) -> None:
         self._asking = False
-        self._owner.add_failed(error)
+        self._owner.judge(error)
 
     def _take_offsets(
         self, offsets: set[int], codes: Mapping[TopicPartition, int]

@@ -180,8 +180,7 @@ class PartitionBoard:
             if found is None or found == former or found in partition.former_ids:
                 continue
             another = former is not None and partition.position != UNKNOWN
-            if former is not None:
-                partition.former_ids = joined_by(partition.former_ids, former)
+            partition.former_ids = joined_by(partition.former_ids, former)
             partition.topic_id = found
             if not another:
                 continue

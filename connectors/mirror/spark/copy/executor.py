@@ -23,10 +23,10 @@ from connect.errors import ConnectError
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.range_copier import CopiedRange, RangeCopier, RangeProgress, SourceRange
-from connectors.mirror.copy.settings import engine_settings
+from connectors.mirror.copy.copied_ranges import CopiedRange
+from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress, SourceRange
+from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from connectors.spark.worker_imports import leaving_zips_read

@@ -19,6 +19,7 @@ from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
+from tests.support import partition_invariants
 from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster
 from tests.unit.connectors.mirror.copy.contexts import context
@@ -105,7 +106,7 @@ class Bench:
         for _ in range(4):
             self.loop.turn(0.0)
         for partition in self.partitions.values():
-            partition.validate()
+            partition_invariants.check(partition)
 
     def fetch(self, *wanted: PartitionCopy, batches: int = 1) -> None:
         """One fetch response with batches of ten records for each of these partitions."""

@@ -36,6 +36,7 @@ from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.producer_ids import ProducerIds
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
+from tests.support import partition_invariants
 from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.contexts import context
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
@@ -251,7 +252,7 @@ class Delivering(RuleBasedStateMachine):
     @invariant()
     def partitions_are_valid(self) -> None:
         for partition in self.copier.partitions.values():
-            partition.validate()
+            partition_invariants.check(partition)
 
     def teardown(self) -> None:
         copier = getattr(self, "copier", None)

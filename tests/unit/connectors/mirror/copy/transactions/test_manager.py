@@ -34,7 +34,7 @@ from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyLife, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.copy.transactions.states import Phase

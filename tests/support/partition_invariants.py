@@ -1,39 +1,29 @@
-"""The invariants of a partition on its way to the target. Pure.
-
-* The batches in flight, then those queued, cover source offsets without gap or overlap, from
-  `acked_position` on.
-* Batches with a sequence number come first, and their numbers are consecutive up to
-  `next_sequence`.
-* At most `MOST_IN_FLIGHT` batches are in flight: brokers remember that many.
-* A sequence number is used again only if its batch cannot be on the target.
-"""
+"""Checks every invariant of a partition on its way to the target (`target_partition.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
 from connectors.mirror.copy.partition.states import CopyState
+from connectors.mirror.copy.partition.target_partition import (
+    MOST_IN_FLIGHT,
+    SEQUENCE_MASK,
+    TargetPartition,
+)
 
-if TYPE_CHECKING:
-    from connectors.mirror.copy.partition.target_partition import TargetPartition
-
-__all__ = ["MOST_IN_FLIGHT", "SEQUENCE_MASK", "problems"]
-
-MOST_IN_FLIGHT = 5
-"""Brokers keep the sequence numbers of the last five batches of a producer (KIP-98)."""
-
-SEQUENCE_MASK = 0x7FFFFFFF
-"""Sequence numbers continue at 0 after this one."""
+__all__ = ["check"]
 
 
-def problems(partition: TargetPartition) -> Iterator[str]:
-    """Yield each invariant that does not hold."""
+def check(partition: TargetPartition) -> None:
+    """Raise AssertionError if an invariant does not hold."""
     batches = [*partition.in_flight, *partition.queue]
-    yield from _range_problems(partition, batches)
-    yield from _sequence_problems(partition, batches)
-    yield from _count_problems(partition, batches)
+    problems = [
+        *_range_problems(partition, batches),
+        *_sequence_problems(partition, batches),
+        *_count_problems(partition, batches),
+    ]
+    assert problems == [], f"{partition.name}: {problems}; before: {partition.life.history()}"
 
 
 def _range_problems(partition: TargetPartition, batches: list[Outgoing]) -> Iterator[str]:
