@@ -215,6 +215,7 @@ class CopyEngine:
         """Run one iteration of the loop. Waits at most `timeout` seconds."""
         # Also flush requests made since the last iteration, because nothing else would end the
         # wait.
+        self._dispatcher.drain()
         self._routing.pump_sources()
         self._context.loop.turn(timeout)
         self._routing.pump_sources()
