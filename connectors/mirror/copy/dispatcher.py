@@ -177,7 +177,7 @@ class Dispatcher:
         self.routing.leave(partition)
         if self.transactions is not None and partition.outcome_unknown:
             # The target may have a batch whose source offset would not be stored with it.
-            self.transactions.spoil(
+            self.transactions.abort_for(
                 partition, "the partition was unassigned before all its batches were answered"
             )
         self.producers.retire(partition)

@@ -87,7 +87,7 @@ class ProduceResponseHandler:
             partition.accepted(batch, result.base_offset)
             if partition.sent_epoch == partition.target_epoch:
                 partition.pipelined_until = self._loop.now() + _PIPELINED_S
-        elif self._transactions is not None and self._transactions.spoils(result):
+        elif self._transactions is not None and self._transactions.aborts(result):
             partition.failed(batch, Failure.ABORT, classify(batch, result)[1], maybe=False)
         else:
             keep = self._quarantine is not None and partition.refetchable
@@ -211,7 +211,7 @@ class ProduceResponseHandler:
         if failure is Failure.SPLIT:
             failure = self._split(partition)
         if failure is Failure.ABORT and self._transactions is not None:
-            self._transactions.spoil(partition, reason)
+            self._transactions.abort_for(partition, reason)
         if failure is Failure.SPLIT:
             self._recovered(partition)
         elif failure is Failure.BLOCK:

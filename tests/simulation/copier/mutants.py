@@ -270,7 +270,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit given up",
         "copier",
         "15: a partition that cannot be added while a commit is under way ends the task.",
-        _all((TransactionManager, "_spoil", _spoil_commits)),
+        _all((TransactionManager, "_abort", _spoil_commits)),
     ),
     Mutant(
         "no way back to a broker",

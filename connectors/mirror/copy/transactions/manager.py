@@ -20,7 +20,7 @@ from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connectors.mirror.copy.context import CopyContext, LossFound, Overdue, Settled
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.partition.produce_errors import SPOILS
+from connectors.mirror.copy.partition.produce_errors import ABORTABLE
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.settings import TransactionPlan
@@ -85,7 +85,7 @@ class TransactionManager:
         this epoch before, it could mistake new ones for those, so a new epoch is needed."""
         if partition.target in self._equipped:
             why = f"the sequence numbers of {partition.target[0]}-{partition.target[1]} start again"
-            self._spoil(why)
+            self._abort(why)
         self._equipped.add(partition.target)
         partition.producer_id, partition.producer_epoch = self._control.producer
 
@@ -105,17 +105,17 @@ class TransactionManager:
             self._held_back[partition] = None
         return False
 
-    def spoils(self, result: ProducedPartition) -> bool:
+    def aborts(self, result: ProducedPartition) -> bool:
         """Whether an error for a batch, if no earlier batch is the cause, makes a commit
         impossible."""
         if result.error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             self.fail(error_from_code(result.error, "Producing in a transaction", result.message))
             return True
-        return result.error in SPOILS
+        return result.error in ABORTABLE
 
-    def spoil(self, partition: TargetPartition, reason: str) -> None:
+    def abort_for(self, partition: TargetPartition, reason: str) -> None:
         """Abort the open transaction, because the partition's oldest batch failed."""
-        self._spoil(f"{partition.target[0]}-{partition.target[1]}: {reason}")
+        self._abort(f"{partition.target[0]}-{partition.target[1]}: {reason}")
 
     def hold(self, settled: Settled) -> None:
         """Hold an acknowledged batch until it is committed."""
@@ -139,7 +139,7 @@ class TransactionManager:
             self._store_offsets()
         elif phase is Phase.STORING:
             self._commit_if_stored()
-        elif phase is Phase.SPOILT:
+        elif phase is Phase.ABORTABLE_ERROR:
             self._abort_if_answered()
 
     def relocated(self, partition: PartitionCopy) -> None:
@@ -232,7 +232,7 @@ class TransactionManager:
             written = (*self._members.all, *self._offsets.all)
             late = [p for p in written if p.outcome_unknown]
             names = ", ".join(sorted(f"{p.target[0]}-{p.target[1]}" for p in late))
-            self._spoil(f"the target did not say whether it wrote the batches sent to {names}")
+            self._abort(f"the target did not say whether it wrote the batches sent to {names}")
 
     def _store_offsets(self) -> None:
         """Store the source offsets once all sent batches are answered."""
@@ -278,7 +278,7 @@ class TransactionManager:
         self._requests.committed()
         why, self._renew_after = self._renew_after, None
         if why is not None:
-            self._spoil(why)
+            self._abort(why)
         self._go_on()
 
     def _go_on(self) -> None:
@@ -327,7 +327,7 @@ class TransactionManager:
     def judge(self, error: ConnectError) -> None:
         """Abort the transaction, or fail the task, because of the coordinator's error."""
         if error.abortable and self._life.phase is not Phase.ABORTING:
-            self._spoil(str(error))
+            self._abort(str(error))
         else:
             self.fail(error)
 
@@ -338,19 +338,19 @@ class TransactionManager:
         else:
             self.judge(error)
 
-    def _spoil(self, reason: str) -> None:
+    def _abort(self, reason: str) -> None:
         before = self._life.phase
         if before is Phase.COMMITTING:
             # The coordinator received the request, and its response counts. A new epoch is needed
             # next.
             self._renew_after = self._renew_after or reason
             return
-        if before is Phase.SPOILT:
+        if before is Phase.ABORTABLE_ERROR:
             return
         self._abort_because(reason)
 
     def _abort_because(self, reason: str) -> None:
-        if self._life.on(Event.SPOIL) is not Phase.SPOILT:
+        if self._life.on(Event.ABORTABLE_ERROR) is not Phase.ABORTABLE_ERROR:
             return
         self._reason = reason
         _LOG.warning(
@@ -369,12 +369,12 @@ class TransactionManager:
     def _cut_off(self, reason: str) -> None:
         """Close connections with overdue responses, because silent brokers may respond only after
         the transaction's timeout."""
-        if self._life.phase is Phase.SPOILT and self._reason == reason:
+        if self._life.phase is Phase.ABORTABLE_ERROR and self._reason == reason:
             for partition in self._unanswered():
                 self._context.post(Overdue(partition))
 
     def _abort_if_answered(self) -> None:
-        if self._life.phase is Phase.SPOILT and not self._unanswered():
+        if self._life.phase is Phase.ABORTABLE_ERROR and not self._unanswered():
             self._life.on(Event.ANSWERED)
             abort = self._control.abort(self._reason)
             self._context.when_answered(abort, self._aborted, self._end_refused)

@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from connect.clients.cluster.metadata import ClusterSnapshot
-from connect.clients.transactions.coordinator import TransactionSpoilt
+from connect.clients.transactions.coordinator import AbortableTransactionError
 from connect.clients.transactions.producer import ProducerFenced
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
@@ -232,10 +232,10 @@ class Bench:
         self.control.commits[-1][1].set_result(None)
         self.turn()
 
-    def spoil(self, partition: PartitionCopy) -> None:
+    def abort_for(self, partition: PartitionCopy) -> None:
         answer = ProducedPartition(*partition.target, OUT_OF_ORDER, -1, -1, -1, None)
-        assert self.transactions.spoils(answer)
-        self.transactions.spoil(partition, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+        assert self.transactions.aborts(answer)
+        self.transactions.abort_for(partition, "OUT_OF_ORDER_SEQUENCE_NUMBER")
 
 
 def loss_of(partition: PartitionCopy) -> Loss:
@@ -337,7 +337,7 @@ def test_what_was_aborted_is_next_again_under_another_producer(bench: Bench) -> 
     bench.copy(one)
     bench.fetched(one)
     bench.send(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn()
     assert bench.control.aborts == [], "what was sent is not answered yet"
     one.failed(one.in_flight[0], Failure.RETRY, "gone", maybe=True)
@@ -382,7 +382,7 @@ def test_a_loss_is_told_though_the_transaction_is_aborted(bench: Bench) -> None:
     bench.on_lost = told.append
     bench.copy(one)
     bench.transactions.report(LossFound(one, loss_of(one)))
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn()
     assert told == []
     bench.control.aborts[0][1].set_result(None)
@@ -430,7 +430,7 @@ def test_what_an_aborted_transaction_was_to_store_is_not_stored(bench: Bench) ->
     one = first(bench)
     bench.copy(one)
     bench.until_storing()
-    bench.transactions.spoil(one, "simulated")
+    bench.transactions.abort_for(one, "simulated")
     bench.turn()
     bench.control.aborts[0][1].set_result(None)
     bench.turn()
@@ -474,7 +474,7 @@ def test_what_the_commit_before_had_is_not_copied_again(bench: Bench) -> None:
     bench.copy(one)
     bench.commit()
     bench.copy(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn()
     bench.control.aborts[0][1].set_result(None)
     bench.turn()
@@ -486,7 +486,7 @@ def test_a_connection_without_answers_is_cut_before_the_abort(bench: Bench) -> N
     bench.fetched(one)
     bench.allow()
     bench.send(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn(6.0)
     assert bench.cut == [one]
 
@@ -518,7 +518,7 @@ def test_one_in_trouble_does_not_keep_the_others_from_sending_until_it_lasts(ben
     assert bench.phase() is Phase.CLOSING
     bench.turn(TIMEOUT_S / 3)
     bench.turn(6.0)
-    assert bench.phase() is Phase.SPOILT
+    assert bench.phase() is Phase.ABORTABLE_ERROR
     assert bench.cut == [two]
 
 
@@ -537,7 +537,7 @@ def test_a_commit_that_is_refused_is_an_abort(bench: Bench) -> None:
     offsets = bench.until_storing()
     bench.send(offsets)
     bench.answer(offsets)
-    bench.control.commits[0][1].set_exception(TransactionSpoilt("TRANSACTION_ABORTABLE"))
+    bench.control.commits[0][1].set_exception(AbortableTransactionError("TRANSACTION_ABORTABLE"))
     bench.turn()
     assert [why for why, _ in bench.control.aborts] == ["TRANSACTION_ABORTABLE"]
     bench.control.aborts[0][1].set_result(None)
@@ -548,11 +548,13 @@ def test_a_commit_that_is_refused_is_an_abort(bench: Bench) -> None:
 def test_an_abort_that_is_refused_fails_the_task(bench: Bench) -> None:
     one = first(bench)
     bench.copy(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn()
-    bench.control.aborts[0][1].set_exception(TransactionSpoilt("INVALID_PRODUCER_ID_MAPPING"))
+    bench.control.aborts[0][1].set_exception(
+        AbortableTransactionError("INVALID_PRODUCER_ID_MAPPING")
+    )
     bench.turn()
-    assert isinstance(bench.transactions.failure, TransactionSpoilt)
+    assert isinstance(bench.transactions.failure, AbortableTransactionError)
 
 
 def test_a_commit_of_unknown_outcome_fails_the_task(bench: Bench) -> None:
@@ -607,7 +609,7 @@ def test_adding_partitions_that_fails_while_it_is_committed_aborts_what_follows(
     bench.send(offsets)
     bench.answer(offsets)
     assert bench.phase() is Phase.COMMITTING
-    bench.control.adds[-1].set_exception(TransactionSpoilt("TRANSACTION_ABORTABLE"))
+    bench.control.adds[-1].set_exception(AbortableTransactionError("TRANSACTION_ABORTABLE"))
     bench.turn()
     assert bench.control.aborts == []
     bench.control.commits[0][1].set_result(None)
