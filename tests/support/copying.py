@@ -59,7 +59,7 @@ class CopyRun:
         self.mapping: dict[tuple[str, int], dict[int, int]] = {}
         self.order: dict[tuple[str, int], list[int]] = {}
         self.metrics: dict[tuple[str, int], PartitionMetrics] = {}
-        self.put_aside: list[QuarantinedRecords] = []
+        self.quarantined: list[QuarantinedRecords] = []
         self.losses: list[Loss] = []
         self.most_memory = 0
         self._commands: deque[bool] = deque()
@@ -77,7 +77,7 @@ class CopyRun:
             CopyListener(
                 acked=self._acked,
                 lost=lambda _, loss: self.losses.append(loss),
-                quarantined=lambda _, aside: self.put_aside.append(aside),
+                quarantined=lambda _, aside: self.quarantined.append(aside),
             ),
             quarantine=quarantine,
         )

@@ -167,7 +167,7 @@ class Dispatcher:
         self._validation.follow(partition)
         begun = self._context.listener.begun
         if begins and partition.is_new and begun is not None:
-            partition.unkept = True
+            partition.start_unsaved = True
             begun(partition)
         self._context.mark(partition)
 

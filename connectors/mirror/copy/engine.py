@@ -135,7 +135,7 @@ class CopyEngine:
         for source in sources:
             partition = self._partitions.get(source)
             if partition is not None:
-                partition.unkept = False
+                partition.start_unsaved = False
                 self._context.mark(partition)
         self._dispatcher.drain()
 

@@ -194,13 +194,13 @@ class FetchResponseHandler:
                 )
         if unreadable is not None:
             self._source_failed(partition, unreadable.reason)
-            self._put_aside(partition, fetched.records, headers, unreadable)
+            self._quarantine_unreadable(partition, fetched.records, headers, unreadable)
             return
         self._source_works(partition)
         if partition.pending_bytes >= self._partition_bytes:
             self._context.mark(partition)
 
-    def _put_aside(
+    def _quarantine_unreadable(
         self,
         partition: PartitionCopy,
         records: memoryview,

@@ -217,7 +217,7 @@ class ProduceResponseHandler:
         elif failure is Failure.BLOCK:
             self._wait(partition, partition.block())
         elif failure is Failure.QUARANTINE and isinstance(partition, PartitionCopy):
-            self._put_aside(partition, reason)
+            self._quarantine_rejected(partition, reason)
         elif failure is Failure.NEW_PRODUCER and not partition.failing:
             partition.restart_sequence()
             self._recovered(partition)
@@ -251,7 +251,7 @@ class ProduceResponseHandler:
             self._log(partition, Failure.BLOCK, reason)
             self._wait(partition, partition.block())
 
-    def _put_aside(self, partition: PartitionCopy, reason: str) -> None:
+    def _quarantine_rejected(self, partition: PartitionCopy, reason: str) -> None:
         """Quarantine the record of the oldest batch, then continue after it."""
         assert self._quarantine is not None
         head = partition.queue[0]

@@ -117,7 +117,7 @@ class MirrorSourceTask(BaseSourceTask):
             CopyListener(
                 acked=self._acked,
                 lost=self._lost,
-                quarantined=self._put_aside,
+                quarantined=self._quarantined,
                 found=self._passed,
                 committed=self._transaction_committed,
                 begun=self._begun,
@@ -363,7 +363,7 @@ class MirrorSourceTask(BaseSourceTask):
         if self._history is not None:
             self._history.lost(partition, loss)
 
-    def _put_aside(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
+    def _quarantined(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
         """Record that records were written to the quarantine topic. The partition continues after
         them."""
         topic = self._config.mirror_quarantine_topic

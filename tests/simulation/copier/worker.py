@@ -57,7 +57,7 @@ class WorkerEvents:
 
     acked: Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
     lost: Callable[[PartitionCopy, Loss], None]
-    put_aside: Callable[[PartitionCopy, QuarantinedRecords], None]
+    quarantined: Callable[[PartitionCopy, QuarantinedRecords], None]
     begins: Callable[[Key, Stored | None], None]
     life: Callable[[Key], int]
     cuts: Callable[[Key], int]
@@ -139,7 +139,7 @@ class Worker:
             CopyListener(
                 acked=self._events.acked,
                 lost=self._events.lost,
-                quarantined=self._events.put_aside,
+                quarantined=self._events.quarantined,
                 begun=self._begun,
             ),
             EngineEnvironment(self._time, self._open_cluster, loop),

@@ -90,7 +90,7 @@ class PartitionCopy(TargetPartition):
     """The (source offset, target offset) from which on the target may have more than was stored."""
     is_new: bool = False
     """Whether it started without a stored offset."""
-    unkept: bool = False
+    start_unsaved: bool = False
     """Not fetched, because its start position is being stored."""
     target_checking: bool = False
     """The target's log is being validated: nothing is sent meanwhile."""
@@ -372,7 +372,7 @@ class PartitionCopy(TargetPartition):
             or self.comparing
             or self.searching
             or self.quarantining
-            or self.unkept
+            or self.start_unsaved
             or self.behind_stored
         )
 

@@ -52,9 +52,9 @@ class SparkPartition:
     """Waits until the target's log end was compared with the source."""
     learns: bool = False
     """Waits until the facts about its logs at the last commit were read."""
-    unbegun: bool = False
+    start_unknown: bool = False
     """No offset is stored, and it is not known yet whether there is an earlier start position."""
-    unkept: bool = False
+    start_unsaved: bool = False
     """Waits until its start position is stored."""
     loss: Loss | None = None
     """The last loss that was reported."""

@@ -175,7 +175,7 @@ class SparkSourceTask(BaseSourceTask):
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
             partition.learns = once or position is not None
-            partition.unbegun = once or position is None
+            partition.start_unknown = once or position is None
             if position is not None:
                 running(self._history).begun(key, position)
             partition.retry_at = 0.0 if once else quiet_until
@@ -428,13 +428,13 @@ class SparkSourceTask(BaseSourceTask):
         first: dict[TopicPartition, int | None] = {}
         for key, position in positions.items():
             partition = self._board.get(key)
-            if partition is None or not partition.unbegun:
+            if partition is None or not partition.start_unknown:
                 continue
             first[key] = position
             if position is None:
                 partition.learns = False
             else:
-                partition.unbegun = False
+                partition.start_unknown = False
                 running(self._history).begun(key, position)
         self._board.settle(positions)
         self._expect(first)
