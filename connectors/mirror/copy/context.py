@@ -137,7 +137,8 @@ OnAcked = Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyListener:
-    """What an engine's owner gets, on the engine's thread. None of these may call the engine.
+    """What an engine's owner gets, on the engine's thread. Only `begun` may call the engine, and
+    only `let_copy`.
 
     `acked`: ranges that are on the target, in source order per partition; under exactly-once only
     committed ones. `lost`: a loss, before anything is copied after it. `quarantined`: records that
