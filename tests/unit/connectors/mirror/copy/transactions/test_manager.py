@@ -223,6 +223,7 @@ class Bench:
         self.turn(10.0)
         assert self.phase() is Phase.STORING
         (offsets,) = self.transactions.offsets_partitions
+        assert isinstance(offsets, OffsetsPartition)
         return offsets
 
     def commit(self) -> None:
