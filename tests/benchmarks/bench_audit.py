@@ -16,8 +16,8 @@ from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.auditor import Auditor, AuditSetup, audit_ranges
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.engine import EngineSettings
 from connectors.mirror.copy.range_copier import SourceRange, copy_ranges
+from connectors.mirror.copy.settings import EngineSettings
 from tests.benchmarks.arena import open_arena
 from tests.benchmarks.filling import fill
 from tests.benchmarks.payloads import make_payload

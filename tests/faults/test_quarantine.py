@@ -81,7 +81,7 @@ def test_records_the_target_refuses_are_put_aside_in_order(
         kept = [offset for offset in range(end) if offset not in expected[topic]]
         assert [r.value for r in read_partition(target, copy)] == [b"v%d" % n for n in kept]
         assert run.mapping[topic, 0] == {offset: n for n, offset in enumerate(kept)}
-        aside = [(a.first, a.last) for a in run.put_aside if a.source == (topic, 0)]
+        aside = [(a.first, a.last) for a in run.quarantined if a.source == (topic, 0)]
         assert aside == [(offset, offset) for offset in expected[topic]]
 
     assert topic_config(target, quarantine[0], "max.message.bytes") == "104857600"

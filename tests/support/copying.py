@@ -12,9 +12,11 @@ from connect.clients.config.settings import FetchSettings, ProduceSettings, Wire
 from connect.clock import Deadline
 from connectors.mirror.config.losses import Loss, LossPolicies
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.context import CopyListener
+from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import Quarantine, QuarantinedRecords
+from connectors.mirror.copy.settings import EngineSettings
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.waiting import wait_until
@@ -57,7 +59,7 @@ class CopyRun:
         self.mapping: dict[tuple[str, int], dict[int, int]] = {}
         self.order: dict[tuple[str, int], list[int]] = {}
         self.metrics: dict[tuple[str, int], PartitionMetrics] = {}
-        self.put_aside: list[QuarantinedRecords] = []
+        self.quarantined: list[QuarantinedRecords] = []
         self.losses: list[Loss] = []
         self.most_memory = 0
         self._commands: deque[bool] = deque()
@@ -72,10 +74,12 @@ class CopyRun:
                 far_buffer_bytes=far_buffer_bytes,
                 losses=losses or LossPolicies(),
             ),
-            self._acked,
-            on_loss=lambda _, loss: self.losses.append(loss),
+            CopyListener(
+                acked=self._acked,
+                lost=lambda _, loss: self.losses.append(loss),
+                quarantined=lambda _, aside: self.quarantined.append(aside),
+            ),
             quarantine=quarantine,
-            on_quarantined=lambda _, aside: self.put_aside.append(aside),
         )
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -105,7 +109,7 @@ class CopyRun:
                 while self._commands:
                     self._engine.set_fetching(self._commands[0])
                     self._commands.popleft()
-                self.most_memory = max(self.most_memory, self._engine._budget.used)
+                self.most_memory = max(self.most_memory, self._engine._context.budget.used)
             self._engine.drain(Deadline(5.0))
         except BaseException as error:  # noqa: BLE001 - raised again by the test's thread
             self._failure = error

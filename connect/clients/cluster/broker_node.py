@@ -117,6 +117,12 @@ class BrokerNode:
             self.channel.postpone(seconds)
             self._loop.after(seconds, self._pump_if_open)
 
+    @property
+    def listed(self) -> bool:
+        """Whether the cluster's metadata has the broker, or there is no metadata yet."""
+        known = self._link.snapshot.nodes
+        return not known or self.node_id in known
+
     def _connect(self) -> None:
         if self._connecting is not None or self._retry_pending or self._closed:
             return

@@ -42,7 +42,7 @@ from connect.loop import Backoff
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
 
-__all__ = ["CLAIM", "ProducerIdentity", "TransactionCoordinator", "TransactionSpoilt"]
+__all__ = ["CLAIM", "AbortableTransactionError", "ProducerIdentity", "TransactionCoordinator"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ _ABORT_AT_CLOSE_S = 2.0
 _JOIN_S = 1.0
 
 
-class TransactionSpoilt(ConnectError):
+class AbortableTransactionError(ConnectError):
     """The open transaction was not committed, cannot be any more, and must be aborted."""
 
     abortable = True
@@ -103,8 +103,8 @@ class TransactionCoordinator:
 
     Public methods may be called from any thread. Only `close` blocks; futures complete on the
     client's own thread. A future fails with `ProducerFenced` if another producer has the id or the
-    transaction timed out, and with `TransactionSpoilt` if the transaction must be aborted. Any
-    other error is fatal.
+    transaction timed out, and with `AbortableTransactionError` if the transaction must be aborted.
+    Any other error is fatal.
     """
 
     def __init__(
@@ -356,7 +356,7 @@ class TransactionCoordinator:
                 " than the producer's transaction.timeout.ms"
             )
         if code in _SPOILT:
-            raise TransactionSpoilt(f"{what} failed: {code_facts(code).name}")
+            raise AbortableTransactionError(f"{what} failed: {code_facts(code).name}")
         raise self._with_remedy(error_from_code(code, what))
 
     # The connection, on the coordinator's thread.

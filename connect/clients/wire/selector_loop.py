@@ -18,6 +18,10 @@ from connect.clock import SYSTEM_CLOCK, Clock
 __all__ = ["READ", "WRITE", "SelectorLoop", "Timer"]
 
 
+def _nothing() -> None:
+    """The default of `after_each`."""
+
+
 class Timer:
     """A scheduled call. `cancel` prevents it."""
 
@@ -44,6 +48,7 @@ class SelectorLoop:
         self._order = itertools.count()
         self._masks: dict[int, int] = {}
         self._handlers: dict[int, Callable[[int], None]] = {}
+        self._after_each: Callable[[], None] = _nothing
         self._closed = False
 
     def now(self) -> float:
@@ -75,6 +80,10 @@ class SelectorLoop:
         timer = Timer(action)
         heapq.heappush(self._timers, (self.now() + seconds, next(self._order), timer))
         return timer
+
+    def after_each(self, action: Callable[[], None]) -> None:
+        """Call `action` after each callback of this loop, before the next one."""
+        self._after_each = action
 
     def watch(self, channel: Channel, on_event: Callable[[int], None]) -> None:
         """Call `on_event(mask)` whenever the channel's socket is ready."""
@@ -115,12 +124,14 @@ class SelectorLoop:
             on_event = self._handlers.get(descriptor)
             if on_event is not None:  # An earlier event may have closed the channel.
                 on_event(mask)
+                self._after_each()
         self._run_mail()
         self._run_timers()
 
     def _run_mail(self) -> None:
         for _ in range(len(self._mail)):
             self._mail.popleft()()
+            self._after_each()
 
     def _run_timers(self) -> None:
         now = self.now()
@@ -128,9 +139,10 @@ class SelectorLoop:
             timer = heapq.heappop(self._timers)[2]
             if timer.action is not None:
                 timer.action()
+                self._after_each()
 
     def close(self) -> None:
-        """Release the poller. Channels are closed by their owners."""
+        """Release the poller, and drop posted calls and timers. Owners close their channels."""
         if not self._closed:
             self._closed = True
             self._mail.clear()

@@ -20,9 +20,9 @@ from connectors.mirror.audit.planner import AuditPlan, FlowToAudit
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.engine import EngineSettings
-from connectors.mirror.copy.range_copier import CopiedRange, RangeProgress, SourceRange, copy_ranges
-from connectors.mirror.copy.settings import engine_settings
+from connectors.mirror.copy.copied_ranges import CopiedRange
+from connectors.mirror.copy.range_copier import RangeProgress, SourceRange, copy_ranges
+from connectors.mirror.copy.settings import EngineSettings, engine_settings
 from connectors.mirror.inspect.running_flow import LiveFlow
 
 __all__ = ["Repair", "repair", "what_to_copy"]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from connect.clients.config.properties import fetch_settings
 from connect.errors import ConnectError
 from connectors.mirror.backfill.scheduler import Chunk
-from connectors.mirror.copy.engine import EngineSettings
-from connectors.mirror.copy.range_copier import CopiedRange, RangeCopier, RangeProgress
+from connectors.mirror.copy.copied_ranges import CopiedRange
+from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress
+from connectors.mirror.copy.settings import EngineSettings
 
 __all__ = ["STALL_S", "PieceEngine", "PieceOutcome", "copier_consumer", "local_engine"]
 

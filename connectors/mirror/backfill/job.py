@@ -31,7 +31,7 @@ from connectors.mirror.backfill.scheduler import (
     PartitionJob,
 )
 from connectors.mirror.compare.target_tail import TailReader
-from connectors.mirror.copy.range_copier import CopiedRange
+from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.offsets.offset_sync_writer import Reached
 

@@ -19,7 +19,7 @@ from connectors.mirror.backfill.scheduler import PartitionJob
 from connectors.mirror.backfill.start_position import Begin, PartitionLogs, choose_begin
 from connectors.mirror.compare.batch_runs import wire_runs
 from connectors.mirror.compare.target_tail import Tail, TailReader
-from connectors.mirror.copy.range_copier import CopiedRange
+from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.retention.deadline import loss_at_ms
 
 __all__ = ["BackfillPlan", "make_plan", "weigh"]

@@ -19,7 +19,7 @@ from connect.storage.offset_codec import decode_value, encode_key
 from connect.storage.offset_store import KafkaOffsetStore
 from connect.storage.offset_writer import OffsetWriter
 from connectors.mirror.backfill.errors import FlowIsRunning
-from connectors.mirror.copy.range_copier import CopiedRange
+from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,

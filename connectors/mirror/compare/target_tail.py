@@ -21,8 +21,8 @@ from connect.protocol.batches import LOG_APPEND_TIME
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.compare.batch_runs import BatchRun, wire_runs
 from connectors.mirror.compare.record_streams import RecordStream, common
+from connectors.mirror.copy.copied_ranges import CopiedRange, append_range
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
-from connectors.mirror.copy.range_copier import CopiedRange
 
 __all__ = ["Tail", "TailReader", "compared"]
 
@@ -160,7 +160,7 @@ def compared(
     while True:
         if not here.waiting and not there.waiting:
             for offset, landed, count in here.take_equal(there):
-                _add(lines, CopiedRange(source, target, offset, landed, count))
+                append_range(lines, CopiedRange(source, target, offset, landed, count))
                 position = offset + count
         here.fill(_WINDOW, _MOST_BYTES)
         there.fill(_WINDOW, _MOST_BYTES)
@@ -171,21 +171,9 @@ def compared(
         mine, other = here.window(count), there.window(count)
         same = common(mine, other)
         for offset, landed in zip(mine[0][:same], other[0][:same], strict=True):
-            _add(lines, CopiedRange(source, target, offset, landed, 1))
+            append_range(lines, CopiedRange(source, target, offset, landed, 1))
             position = offset + 1
         if same < count:
             return Tail(tuple(lines), position, other[0][same])
         here.drop(count)
         there.drop(count)
-
-
-def _add(lines: list[CopiedRange], line: CopiedRange) -> None:
-    if lines:
-        last = lines[-1]
-        if (last.source_start + last.records, last.target_start + last.records) == (
-            line.source_start,
-            line.target_start,
-        ):
-            lines[-1] = replace(last, records=last.records + line.records)
-            return
-    lines.append(line)

@@ -1,74 +1,42 @@
 """The batch copier: copies partitions of one cluster to another, on one thread.
 
-`CopyEngine` owns the loop, the partitions and the broker nodes. Its owner calls `step` repeatedly
-from one thread; only `wake` and `health` may be called from other threads. `on_acked` receives
-acknowledged ranges, in source order per partition.
+`CopyEngine` owns the loop, the partitions and the broker nodes (`dispatcher.py`). Its owner calls
+`step` repeatedly from one thread; only `wake` and `health` may be called from other threads. The
+owner's `CopyListener` receives acknowledged ranges, in source order per partition.
 
     fetch response -> read headers -> next fetch sent -> choose ways -> queues -> produce requests
-    produce response -> acknowledged in order -> on_acked; or a recovery (produce_handler.py)
+    produce response -> acknowledged in order -> listener; or a recovery (produce_handler.py)
 
 A failed partition does not affect others: it is left out of fetches until it can continue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from uuid import UUID
 
-from connect.clients.cluster.cluster_access import OpenCluster
-from connect.clients.cluster.cluster_link import ClusterLink
-from connect.clients.config.settings import FetchSettings, ProduceSettings, WireSettings
-from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.clock import Deadline
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Loss, LossPolicies
 from connectors.mirror.config.rates import FlowLimits
-from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.brokers.routing import BrokerRouting
-from connectors.mirror.copy.brokers.source import SourceNode
-from connectors.mirror.copy.brokers.target import TargetNode
-from connectors.mirror.copy.fetch_handler import FetchResponseHandler
-from connectors.mirror.copy.memory import MemoryBudget
-from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
-from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.positions.log_validation import LogValidation
-from connectors.mirror.copy.positions.offset_reset import OffsetReset, OnLoss
-from connectors.mirror.copy.positions.tail_checks import TailChecks, TailPlan
-from connectors.mirror.copy.produce_handler import OnAcked, ProduceResponseHandler
-from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
-from connectors.mirror.copy.stall_detector import StallDetector
-from connectors.mirror.copy.throttle import Throttle
-from connectors.mirror.copy.transactions.interfaces import Settled, TransactionPlan
-from connectors.mirror.copy.transactions.manager import TransactionManager
-from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
+from connectors.mirror.copy.context import (
+    CopyContext,
+    CopyListener,
+    EngineEnvironment,
+    Left,
+    Located,
+)
+from connectors.mirror.copy.dispatcher import Dispatcher
+from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.positions.tail_checks import TailLookup
+from connectors.mirror.copy.quarantine import Quarantine
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 
-__all__ = ["CopyEngine", "EngineSettings", "OnAcked"]
-
-
-_HOUSEKEEPING_S = 1.0
-_LOOK_AT_TARGET_S = 20.0
-_MOST_LOOKED_AT = 2_000
-"""With more partitions, frequent metadata requests cost too much."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """The flow's copy settings. `buffer_bytes` limits fetched but not yet acknowledged bytes;
-    `far_buffer_bytes` is the limit if the round trip to the source is long."""
-
-    source: WireSettings
-    target: WireSettings
-    fetch: FetchSettings = field(default_factory=FetchSettings)
-    produce: ProduceSettings = field(default_factory=ProduceSettings)
-    options: CopyOptions = field(default_factory=CopyOptions)
-    buffer_bytes: int = 32 * 1024 * 1024
-    far_buffer_bytes: int | None = None
-    losses: LossPolicies = field(default_factory=LossPolicies)
+__all__ = ["CopyEngine"]
 
 
 class CopyEngine:
@@ -77,112 +45,25 @@ class CopyEngine:
     def __init__(
         self,
         settings: EngineSettings,
-        on_acked: OnAcked,
-        clock: Clock = SYSTEM_CLOCK,
-        transactions: TransactionPlan | None = None,
-        on_loss: OnLoss | None = None,
-        quarantine: Quarantine | None = None,
-        on_quarantined: OnQuarantined | None = None,
-        on_begun: Callable[[PartitionCopy], None] | None = None,
+        listener: CopyListener,
+        environment: EngineEnvironment | None = None,
         *,
-        tails: TailPlan | None = None,
-        open_cluster: OpenCluster = ClusterLink,
-        loop: SelectorLoop | None = None,
+        transactions: TransactionPlan | None = None,
+        quarantine: Quarantine | None = None,
+        tails: TailLookup | None = None,
     ) -> None:
-        """`transactions`: write exactly once; `on_acked` then receives committed batches only.
-        `on_begun`: called with the start position of a partition that had none (`begin`); the
-        partition is not fetched before `let_copy`. `tails`: finds records that a crash left on the
-        target, so that they are not copied again; None: they are copied again. `open_cluster` and
-        `loop`: replace the real clusters and loop in simulations; `close` closes both."""
-        self._settings = settings
-        self._clock = clock
-        self._loop = loop or SelectorLoop(clock)
-        self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
-        self._partitions: dict[TopicPartition, PartitionCopy] = {}
-        self._departed: list[PartitionCopy] = []
-        # Create this before the links, because their threads call `_on_metadata` as soon as a
-        # cluster responds.
-        self._metadata_posted = False
-        self._fetching = True
-        self._on_begun = on_begun
-        self._tell_loss = on_loss or (lambda *_: None)
-        self._source = open_cluster(settings.source, self._on_metadata, clock, "mirror-source")
-        self._target = open_cluster(settings.target, self._on_metadata, clock, "mirror-target")
-        self._placement = BrokerRouting(
-            self._source,
-            self._target,
-            self._loop,
-            self._partitions,
-            self._offsets_partitions,
-            settings.fetch.max_partition_fetch_bytes,
-            self._new_source_node,
-            self._new_target_node,
-            lambda partition: self._checks.follow(partition),
-            lambda partition: self._deliveries.relieve(partition),
-        )
-        refresh = self._placement.refresh_interest
-        self._starts = OffsetReset(
-            self._source,
-            self._loop,
-            settings.fetch,
-            self._on_located,
-            settings.losses,
-            self._on_lost,
-        )
-        self._tails: TailChecks | None = None
-        if tails is not None:
-            self._tails = TailChecks(self._loop, tails, on_acked, self._on_compared)
-        self._checks = LogValidation(
-            self._source,
-            self._target,
-            self._loop,
-            self._starts,
-            refresh,
-            lambda partition: self._deliveries.advance(partition),
-            self._tails,
-        )
-        self._deliveries = ProduceResponseHandler(
-            self._target,
-            self._loop,
-            settings.target,
-            self._budget,
-            on_acked,
-            refresh,
-            self._on_left,
-            self._checks.landed_early,
-            quarantine,
-            on_quarantined,
-        )
-        self._transactions: TransactionManager | None = None
+        """`transactions`: write exactly once. `quarantine`: takes records that cannot be copied;
+        None: their partitions wait. `tails`: finds records that a crash left on the target, so that
+        they are not copied again; None: they are copied again."""
+        environment = environment or EngineEnvironment()
+        self._context = CopyContext(settings, listener, environment, quarantine)
+        self._dispatcher = Dispatcher(self._context, transactions, tails)
+        self._partitions = self._context.partitions
+        self._routing = self._dispatcher.routing
+        self._transactions = self._dispatcher.transactions
         self._offsets_topics: set[str] = set()
         if transactions is not None:
             self._offsets_topics.add(transactions.control.offsets_topic)
-            self._transactions = self._deliveries.transactions = TransactionManager(
-                transactions, self._loop, self._target, self._budget, self
-            )
-        self._throttle = Throttle(self._loop, self._budget, refresh, clock)
-        self._arrivals = FetchResponseHandler(
-            self._partitions,
-            self._source,
-            self._loop,
-            self._budget,
-            settings.options,
-            self._checks,
-            self._placement,
-            self._throttle,
-            settings.fetch.max_partition_fetch_bytes,
-            settings.source.metadata_max_age_ms / 1000,
-            quarantine,
-            on_quarantined,
-        )
-        self._stalls = StallDetector(
-            self._source,
-            self._loop,
-            settings.fetch.isolation_level,
-            settings.fetch.fetch_max_wait_ms / 1000,
-        )
-        self._look_at_target_at = self._loop.now() + _LOOK_AT_TARGET_S
-        self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
     # Methods for the owner.
 
@@ -193,12 +74,12 @@ class CopyEngine:
 
     @property
     def fetching(self) -> bool:
-        return self._fetching
+        return self._context.fetching
 
     def take_departed(self) -> list[PartitionCopy]:
         """Return the partitions that left since the last call. Their acknowledged positions are
         final."""
-        departed, self._departed = self._departed, []
+        departed, self._dispatcher.departed = self._dispatcher.departed, []
         return departed
 
     def add(
@@ -217,7 +98,7 @@ class CopyEngine:
         not fetched before `learn`, or, where no position is given, `begin`."""
         partition = PartitionCopy(source=source, target=target, metrics=metrics, end=end)
         self._partitions[source] = partition
-        self._deliveries.equip(partition)
+        self._dispatcher.producers.equip(partition)
         partition.learning = learns
         if position is not None:
             partition.begin_at(position)
@@ -225,7 +106,7 @@ class CopyEngine:
         elif learns:
             partition.is_new = True
         else:
-            self._starts.locate(partition)
+            self._dispatcher.starts.locate(partition)
         return partition
 
     def begin(self, source: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
@@ -236,16 +117,17 @@ class CopyEngine:
             return
         partition.learning = False
         if position is None:
-            self._starts.locate(partition)
+            self._dispatcher.starts.locate(partition)
             return
         partition.relocate(position)
         partition.source_topic_id = topic_id
-        if self._tails is not None:
+        if self._dispatcher.tails is not None:
             # Every copy before a crash stored its start position first, so the target's log starts
             # with it.
             partition.target_end = 0
             partition.tail_start = (position, 0)
-        self._on_located(partition)
+        self._context.post(Located(partition))
+        self._dispatcher.drain()
 
     def let_copy(self, sources: Iterable[TopicPartition]) -> None:
         """Start fetching these partitions. Their start positions are stored, or cannot be stored
@@ -253,22 +135,25 @@ class CopyEngine:
         for source in sources:
             partition = self._partitions.get(source)
             if partition is not None:
-                partition.unkept = False
-                self._placement.refresh_interest(partition)
+                partition.start_unsaved = False
+                self._context.mark(partition)
+        self._dispatcher.drain()
 
     def stored(self, partition: PartitionCopy, position: int) -> None:
         """This position of a partition, assigned or departed, is stored as its source offset."""
         behind = partition.behind_stored
         partition.stored(position)
         if behind and self._partitions.get(partition.source) is partition:
-            self._placement.refresh_interest(partition)
+            self._context.mark(partition)
+            self._dispatcher.drain()
 
     def was_begun_before(self, source: TopicPartition, position: int, begun: int) -> None:
         """Handle an earlier start position that was found for a partition that started at
         `begun`."""
         partition = self._partitions.get(source)
         if partition is not None and not partition.leaving:
-            self._starts.was_begun_before(partition, position, begun)
+            self._dispatcher.starts.was_begun_before(partition, position, begun)
+            self._dispatcher.drain()
 
     def learn(self, source: TopicPartition, facts: LogIdentity | None) -> None:
         """Set the facts about the logs that were stored with the partition's position; None: there
@@ -279,7 +164,8 @@ class CopyEngine:
         partition.learning = False
         if facts is not None:
             partition.learn(facts)
-        self._placement.place(partition)
+        self._dispatcher.follow(partition)
+        self._dispatcher.drain()
 
     def watch(self, others: Iterable[tuple[str, str]] = ()) -> None:
         """Request metadata of the partitions' topics from both clusters. Call after `add` and
@@ -289,9 +175,9 @@ class CopyEngine:
         for source, target in others:
             sources.add(source)
             targets.add(target)
-        self._source.watch_topics(sources)
-        self._target.watch_topics(targets | self._offsets_topics)
-        self._on_metadata()
+        self._context.source.watch_topics(sources)
+        self._context.target.watch_topics(targets | self._offsets_topics)
+        self._context.metadata_changed()
 
     def keep(self, source: TopicPartition) -> bool:
         """Continue with a partition of this engine, even if `remove` was called and it has not left
@@ -301,13 +187,14 @@ class CopyEngine:
             return False
         if partition.leaving:
             partition.leaving = False
-            self._starts.forget(partition)
+            self._dispatcher.starts.forget(partition)
             # A loss that was found while it was leaving must be found again.
             partition.source_checked = partition.target_checked = UNKNOWN
             partition.halted = False
             if partition.position == UNKNOWN and not partition.learning:
-                self._starts.locate(partition)
-            self._placement.place(partition)
+                self._dispatcher.starts.locate(partition)
+            self._dispatcher.follow(partition)
+            self._dispatcher.drain()
         return True
 
     def remove(self, source: TopicPartition) -> None:
@@ -319,50 +206,52 @@ class CopyEngine:
         partition.leaving = True
         if partition.position != UNKNOWN:
             partition.drop_unsent()
-        self._placement.refresh_interest(partition)
+        self._context.mark(partition)
         if partition.may_leave:
-            self._on_left(partition)
+            self._context.post(Left(partition))
+        self._dispatcher.drain()
 
     def step(self, timeout: float) -> None:
         """Run one iteration of the loop. Waits at most `timeout` seconds."""
         # Also flush requests made since the last iteration, because nothing else would end the
         # wait.
-        self._placement.pump_sources()
-        self._loop.turn(timeout)
-        self._placement.pump_sources()
+        self._dispatcher.drain()
+        self._routing.pump_sources()
+        self._context.loop.turn(timeout)
+        self._routing.pump_sources()
         if self._transactions is not None and self._transactions.failure is not None:
             raise self._transactions.failure
 
     def wake(self) -> None:
         """Make a waiting `step` return. From any thread."""
-        self._loop.wake()
+        self._context.loop.wake()
 
     def set_fetching(self, on: bool) -> None:
         """Stop or resume fetching; batches already fetched are still produced."""
-        self._fetching = on
-        self._arrivals.ignoring = not on
-        for node in self._placement.sources.values():
+        self._context.fetching = on
+        for node in self._routing.sources.values():
             node.paused = not on
         for partition in self._partitions.values():
-            self._placement.refresh_interest(partition)
-        for node in self._placement.sources.values():
-            node.pump()
+            self._context.mark(partition)
+        self._dispatcher.drain()
+        self._routing.pump_sources()
 
     def limit(self, limits: FlowLimits, part: float) -> None:
         """Set the rate limits. `part`: this engine's share of the flow's limits."""
-        counts = self._source.snapshot.partition_counts
-        self._throttle.limit(limits, part, self._partitions.values(), counts)
+        counts = self._context.source.snapshot.partition_counts
+        self._dispatcher.throttle.limit(limits, part, self._partitions.values(), counts)
+        self._dispatcher.drain()
 
     def note_limits(self) -> None:
         """Update on each partition for how long limits have held it back. Otherwise this happens
         once a second."""
-        self._throttle.look(self._partitions.values())
+        self._dispatcher.throttle.look(self._partitions.values())
 
     def hold_fetches(self, *, on: bool) -> None:
         """Hold back new fetches, or resume; unlike `set_fetching`, the response in flight is
         accepted."""
-        for node in self._placement.sources.values():
-            if node.paused is not on and self._fetching:
+        for node in self._routing.sources.values():
+            if node.paused is not on and self._context.fetching:
                 node.paused = on
                 node.pump()
 
@@ -400,8 +289,8 @@ class CopyEngine:
 
     def health(self) -> list[PartitionHealth]:
         """Return the health of each partition. May be called from any thread."""
-        now_ms = self._clock.now_ms()
-        found = [partition.health(now_ms) for partition in tuple(self._partitions.values())]
+        now_ms = self._context.clock.now_ms()
+        found = [_health(partition, now_ms) for partition in tuple(self._partitions.values())]
         trouble = None if self._transactions is None else self._transactions.trouble
         if trouble is None:
             return found
@@ -409,151 +298,25 @@ class CopyEngine:
 
     def close(self) -> None:
         """Close every connection and thread."""
-        self._checks.close()
-        if self._tails is not None:
-            self._tails.close()
-        self._starts.close()
-        self._deliveries.close()
-        if self._transactions is not None:
-            self._transactions.close()
-        for node in self._placement.nodes:
-            node.close()
-        self._source.close()
-        self._target.close()
-        self._loop.close()
+        self._dispatcher.close()
+        self._context.close()
 
-    # Leaders.
 
-    def _on_metadata(self) -> None:
-        """Handle new metadata. Called on the links' threads."""
-        if not self._metadata_posted:
-            self._metadata_posted = True
-            self._loop.post(self._apply_metadata)
-
-    def _apply_metadata(self) -> None:
-        self._metadata_posted = False
-        self._throttle.follow(self._partitions.values(), self._source.snapshot.partition_counts)
-        self._placement.follow()
-        self._starts.ask()
-        self._placement.drop_removed()
-
-    def _new_source_node(self, node_id: int) -> SourceNode:
-        node = SourceNode(
-            node_id,
-            self._source,
-            self._settings.source,
-            self._loop,
-            self._budget,
-            self._settings.fetch,
-            self._throttle,
-            self._arrivals.on_fetched,
-            self._arrivals.on_source_lost,
-        )
-        node.paused = not self._fetching
-        return node
-
-    def _new_target_node(self, node_id: int) -> TargetNode:
-        return TargetNode(
-            node_id,
-            self._target,
-            self._settings.target,
-            self._loop,
-            self._budget,
-            self._settings.produce,
-            self._deliveries.on_results,
-            self._placement.on_flow,
-            self._transactions,
-        )
-
-    # Calls from transactions.
-
-    def _offsets_partitions(self) -> Collection[OffsetsPartition]:
-        return () if self._transactions is None else self._transactions.offsets_partitions
-
-    def refresh_interest(self, partition: TargetPartition) -> None:
-        """Update fetching and sending after a change of state or position."""
-        self._placement.refresh_interest(partition)
-
-    def settle(self, settled: Settled) -> None:
-        """Handle a committed batch."""
-        self._deliveries.settle(settled)
-
-    def refuse(self, partition: PartitionCopy, code: int) -> None:
-        """Handle a partition that the transaction refused."""
-        self._deliveries.refuse(partition, code)
-
-    def waits_for_silent(self, partition: TargetPartition) -> bool:
-        """Whether the batches in flight went to a broker that has fallen silent."""
-        return self._placement.waits_for_silent(partition)
-
-    def cut_off(self, partition: TargetPartition) -> None:
-        """Close the connection on which the partition's responses are overdue."""
-        self._placement.cut_off(partition)
-
-    # Partitions that leave or start.
-
-    def _on_left(self, partition: PartitionCopy) -> None:
-        if self._partitions.get(partition.source) is partition:
-            self._placement.leave(partition)
-            if self._transactions is not None and partition.outcome_unknown:
-                # The target may have a batch whose source offset would not be stored with it.
-                self._transactions.spoil(
-                    partition, "the partition was unassigned before all its batches were answered"
-                )
-            self._deliveries.retire(partition)
-            partition.drop_all()
-            del self._partitions[partition.source]
-            self._departed.append(partition)
-
-    def _on_located(self, partition: PartitionCopy) -> None:
-        begins = partition.state is CopyState.STARTING
-        partition.started()
-        partition.source_retry_at = 0.0
-        self._deliveries.equip(partition)
-        if self._transactions is not None:
-            self._transactions.relocated(partition)
-        self._checks.follow(partition)
-        if begins and partition.is_new and self._on_begun is not None:
-            partition.unkept = True
-            self._on_begun(partition)
-        self._placement.refresh_interest(partition)
-
-    def _on_compared(self, partition: PartitionCopy) -> None:
-        """Continue after the target's log end was compared with the source after a crash."""
-        if self._transactions is not None:
-            self._transactions.relocated(partition)
-        self._placement.refresh_interest(partition)
-
-    def _on_lost(self, partition: PartitionCopy, loss: Loss) -> None:
-        if self._transactions is None:
-            self._tell_loss(partition, loss)
-        else:
-            self._transactions.tell(partition, lambda: self._tell_loss(partition, loss))
-
-    # Housekeeping.
-
-    def _housekeeping(self) -> None:
-        """Called every second: check request timeouts and partitions without a leader."""
-        now = self._loop.now()
-        for node in self._placement.nodes:
-            node.check_deadline(now)
-        for partition in self._partitions.values():
-            partition.drop_anchor()
-            partition.forecast_loss(now)
-            if partition.standing and partition.halted and not partition.unanswered:
-                partition.abandon()
-        self._throttle.look(self._partitions.values())
-        sources, targets = self._placement.sources, self._placement.targets
-        partitions = self._partitions.values()
-        self._stalls.look(partitions, sources, targets, paused=not self._fetching)
-        self._placement.ask_for_leaders()
-        if now >= self._look_at_target_at:
-            self._look_at_target_at = now + _LOOK_AT_TARGET_S
-            self._look_at_target()
-        self._loop.after(_HOUSEKEEPING_S, self._housekeeping)
-
-    def _look_at_target(self) -> None:
-        """Request the IDs of the target's topics. Otherwise a topic that is deleted and re-created
-        while nothing is copied is only noticed after metadata.max.age.ms."""
-        if len(self._partitions) <= _MOST_LOOKED_AT:
-            self._target.request_refresh({p.target[0] for p in self._partitions.values()})
+def _health(partition: PartitionCopy, now_ms: int) -> PartitionHealth:
+    return PartitionHealth(
+        *partition.source,
+        lag_records=partition.lag,
+        lag_ms=partition.lag_ms(now_ms),
+        error=partition.error,
+        lag_bytes=partition.size.estimate(partition.lag),
+        time_to_loss_ms=partition.metrics.time_to_loss_ms(),
+        details={
+            "state": "standing" if partition.standing else partition.state.value,
+            "position": partition.acked_position,
+            "high_watermark": partition.high_watermark,
+            "log_start": partition.log_start_offset,
+            "limited_by": partition.limited_by,
+            "undecided": partition.undecided,
+            "target": f"{partition.target[0]}-{partition.target[1]}",
+        },
+    )

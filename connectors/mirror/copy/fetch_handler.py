@@ -1,8 +1,8 @@
 """Handles Fetch responses: positions, batches for the target, and the source's errors.
 
-A response is handled in three steps, so that the source broker works while batches are processed:
-record how far each partition is fetched; send the next fetch; queue the batches. No partition moves
-between the steps, because calls made on the way only update state.
+A response is handled in two steps, so that the source broker works while batches are processed:
+`note` records how far each partition is fetched, and `convert` queues the batches; the next fetch
+is sent in between. No partition moves between the steps.
 
 `FetchResponseHandler` is the source-side counterpart of `ProduceResponseHandler`. Runs on the copy
 engine's thread."""
@@ -10,35 +10,32 @@ engine's thread."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from functools import partial
 
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
 from connect.loop import backoff_s
 from connect.protocol.batches import BatchHeader, read_headers
 from connect.protocol.error_codes import ErrorCode, code_facts
-from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
-from connectors.mirror.copy.batches.conversion import CopyOptions, Unreadable, outgoing_batches
+from connect.protocol.messages import FetchedPartition, FetchResponse
+from connectors.mirror.copy.batches.conversion import Unreadable, outgoing_batches
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
 from connectors.mirror.copy.brokers.source import SourceNode
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.context import CopyContext, ReplicaChanged
+from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import InvariantBroken
 from connectors.mirror.copy.positions.log_validation import LogValidation
 from connectors.mirror.copy.quarantine import (
-    OnQuarantined,
-    Quarantine,
     QuarantinedRecords,
     offset_after,
     unreadable_batch,
 )
 from connectors.mirror.copy.throttle import Throttle
 
-__all__ = ["ArrivalHooks", "FetchResponseHandler"]
+__all__ = ["FetchResponseHandler", "NewRecords"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,67 +47,31 @@ damaged it."""
 _QUIET_FAILURES = 3
 """Up to this number of retriable errors are not shown as the partition's error."""
 
-_Fresh = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
+NewRecords = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
 """A partition with new records, their headers, and the position that they were fetched from."""
-
-
-class ArrivalHooks(Protocol):
-    """The methods of `BrokerRouting` that `FetchResponseHandler` calls. Only `pump_targets`
-    sends."""
-
-    def refresh_interest(self, partition: PartitionCopy) -> None:
-        """Update fetching and sending after a change of state."""
-
-    def place(self, partition: PartitionCopy) -> None:
-        """Follow the partition's leaders and replicas."""
-
-    def offer(self, partition: PartitionCopy) -> None:
-        """Queue a partition that has batches to send."""
-
-    def pump_targets(self) -> None:
-        """Send the queued batches."""
 
 
 class FetchResponseHandler:
     """Applies Fetch responses to partitions and queues their batches."""
 
-    def __init__(
-        self,
-        partitions: Mapping[TopicPartition, PartitionCopy],
-        link: ClusterAccess,
-        loop: SelectorLoop,
-        budget: MemoryBudget,
-        options: CopyOptions,
-        checks: LogValidation,
-        hooks: ArrivalHooks,
-        throttle: Throttle,
-        partition_bytes: int,
-        preference_s: float,
-        quarantine: Quarantine | None = None,
-        on_quarantined: OnQuarantined | None = None,
-    ) -> None:
-        """Args: partition_bytes: fetched bytes of a partition from which on it is held back.
-        preference_s: how long the leader's preferred read replica is used."""
-        self._partitions = partitions
-        self._link = link
-        self._loop = loop
-        self._budget = budget
-        self._options = options
+    def __init__(self, context: CopyContext, checks: LogValidation, throttle: Throttle) -> None:
+        settings = context.settings
+        self._context = context
+        self._link = context.source
+        self._loop = context.loop
+        self._budget = context.budget
+        self._options = settings.options
+        self._partition_bytes = settings.fetch.max_partition_fetch_bytes
+        self._preference_s = settings.source.metadata_max_age_ms / 1000
         self._checks = checks
-        self._hooks = hooks
         self._throttle = throttle
-        self._partition_bytes = partition_bytes
-        self._preference_s = preference_s
-        self._quarantine = quarantine
-        self._on_quarantined = on_quarantined or (lambda *_: None)
-        self.ignoring = False
-        """While True, arriving records are dropped and fetched again later."""
 
-    def on_fetched(self, node: SourceNode, response: FetchResponse, buffer: FetchBuffer) -> None:
-        fresh: list[_Fresh] = []
+    def note(self, node: SourceNode, response: FetchResponse) -> list[NewRecords]:
+        """Move the partitions' positions past the fetched records, which `convert` takes next."""
+        fresh: list[NewRecords] = []
         now_ms = self._loop.now_ms()
         for fetched in response.partitions:
-            partition = self._partitions.get((fetched.topic, fetched.partition))
+            partition = self._context.partitions.get((fetched.topic, fetched.partition))
             if (
                 partition is None
                 or partition.leaving
@@ -124,23 +85,32 @@ class FetchResponseHandler:
             else:
                 self._note(partition, fetched, fresh)
             partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
-        if self.ignoring:
+        if not self._context.fetching:
+            # Copying is paused: the records are fetched again later.
             for partition, _, _, _ in fresh:
                 partition.fetch_again()
-                self._hooks.refresh_interest(partition)
-            return
+                self._context.mark(partition)
+            return []
         if self._throttle.on:
             self._throttle.count([(each, headers) for each, _, headers, _ in fresh])
-        node.pump()
+        return fresh
+
+    def convert(self, fresh: Sequence[NewRecords], buffer: FetchBuffer) -> list[PartitionCopy]:
+        """Queue the batches of a response, whose records are in `buffer`. Returns the partitions
+        that have more to send now."""
+        filled = []
         for partition, fetched, headers, position in fresh:
+            before = len(partition.queue)
             try:
                 self._copy(partition, fetched, headers, position, buffer)
             except InvariantBroken as error:
-                self._stop_broken(partition, error)
-        self._hooks.pump_targets()
+                self._context.stop_broken(partition, error)
+            if len(partition.queue) > before:
+                filled.append(partition)
+        return filled
 
     def _note(
-        self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[_Fresh]
+        self, partition: PartitionCopy, fetched: FetchedPartition, fresh: list[NewRecords]
     ) -> None:
         """Apply a fetch response to a partition, and move its position past the records."""
         end = fetched.high_watermark
@@ -184,7 +154,7 @@ class FetchResponseHandler:
             after = min(after, partition.end)
         partition.fetched_to(after)
         fresh.append((partition, fetched, headers, position))
-        self._hooks.refresh_interest(partition)
+        self._context.mark(partition)
 
     def _copy(
         self,
@@ -222,16 +192,15 @@ class FetchResponseHandler:
                 partition.metrics.fetched(
                     len(batch.data), batch.records, batch.max_timestamp, now_ms
                 )
-            self._hooks.offer(partition)
         if unreadable is not None:
             self._source_failed(partition, unreadable.reason)
-            self._put_aside(partition, fetched.records, headers, unreadable)
+            self._quarantine_unreadable(partition, fetched.records, headers, unreadable)
             return
         self._source_works(partition)
         if partition.pending_bytes >= self._partition_bytes:
-            self._hooks.refresh_interest(partition)
+            self._context.mark(partition)
 
-    def _put_aside(
+    def _quarantine_unreadable(
         self,
         partition: PartitionCopy,
         records: memoryview,
@@ -240,8 +209,9 @@ class FetchResponseHandler:
     ) -> None:
         """Quarantine a batch that stays unreadable, once all batches before it are copied."""
         header = unreadable.header
+        quarantine = self._context.quarantine
         if (
-            self._quarantine is None
+            quarantine is None
             or partition.source_failures < _UNREADABLE_TRIES
             or partition.queue
             or partition.in_flight
@@ -255,10 +225,8 @@ class FetchResponseHandler:
         first = unreadable.position
         aside = unreadable_batch(partition, data, first, after - 1, unreadable.reason)
         partition.quarantining = True
-        self._hooks.refresh_interest(partition)
-        self._quarantine.put(aside).add_done_callback(
-            lambda done: self._loop.post(lambda: self._put(partition, aside, done))
-        )
+        self._context.mark(partition)
+        self._context.when_done(quarantine.put(aside), partial(self._put, partition, aside))
 
     def _put(self, partition: PartitionCopy, aside: QuarantinedRecords, done: Future[None]) -> None:
         partition.quarantining = False
@@ -269,8 +237,8 @@ class FetchResponseHandler:
             partition.skip_to(aside.last + 1)
             partition.source_retry_at = 0.0
             self._source_works(partition)
-            self._on_quarantined(partition, aside)
-        self._hooks.refresh_interest(partition)
+            self._context.listener.quarantined(partition, aside)
+        self._context.mark(partition)
 
     def _prefer(self, partition: PartitionCopy, replica: int) -> None:
         """Follow the leader's preferred read replica in our rack (KIP-392). Only the leader may
@@ -282,11 +250,11 @@ class FetchResponseHandler:
                 f"broker {partition.source_node} rejects reads and prefers replica {replica}",
                 visible=False,
             )
-            self._hooks.place(partition)
+            self._context.post(ReplicaChanged(partition))
         elif replica in self._link.snapshot.nodes:
             partition.preferred_replica = replica
             partition.preferred_until = self._loop.now() + self._preference_s
-            self._hooks.place(partition)
+            self._context.post(ReplicaChanged(partition))
         else:
             self._link.request_refresh((partition.source[0],))
             self._source_failed(
@@ -296,12 +264,6 @@ class FetchResponseHandler:
             )
 
     # Errors of the source.
-
-    def _stop_broken(self, partition: PartitionCopy, error: InvariantBroken) -> None:
-        """Fail closed: stop copying and storing this partition."""
-        _LOG.error("%s", error)
-        partition.stop_broken(str(error))
-        self._hooks.refresh_interest(partition)
 
     @staticmethod
     def _source_works(partition: PartitionCopy) -> None:
@@ -313,14 +275,14 @@ class FetchResponseHandler:
             # Only the leader's response counts, because the replica may lag or may no longer be a
             # replica.
             partition.preferred_replica = UNKNOWN
-            self._hooks.place(partition)
+            self._context.post(ReplicaChanged(partition))
             self._source_failed(
                 partition, f"the preferred replica returned {code_facts(code).name}", visible=False
             )
             return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._checks.out_of_range(partition)
-            self._hooks.refresh_interest(partition)
+            self._context.mark(partition)
             return
         topic, number = partition.source
         error = error_from_code(code, f"fetch of {topic}-{number}")
@@ -343,11 +305,12 @@ class FetchResponseHandler:
                 _LOG.warning("%s-%d: %s; trying again", *partition.source, reason)
         wait = backoff_s(_SOURCE_RETRY_FIRST_S, _SOURCE_RETRY_MOST_S, failures - 1)
         partition.source_retry_at = self._loop.now() + wait
-        self._hooks.refresh_interest(partition)
-        self._loop.after(wait, lambda: self._hooks.refresh_interest(partition))
+        self._context.mark(partition)
+        self._loop.after(wait, lambda: self._context.mark(partition))
 
-    def on_source_lost(self, node: SourceNode, error: ConnectError) -> None:
-        for partition in self._partitions.values():
+    def source_lost(self, node: SourceNode, error: ConnectError) -> None:
+        """Handle a lost connection to a source broker, or a fetch that it refused."""
+        for partition in self._context.partitions.values():
             if partition.source_node == node.node_id:
                 partition.preferred_replica = UNKNOWN
                 if node.error is not None:

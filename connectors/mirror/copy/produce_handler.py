@@ -1,25 +1,21 @@
 """Handles Produce results: batches are acknowledged in order, or recovered.
 
 `ProduceResponseHandler` receives every result from the target nodes and executes the decisions of
-the partitions' state machine (`target_partition.py`): backoffs, splits, quarantine, producer IDs,
-log lines. It handles all results of a response before anything is sent. Runs on the copy engine's
-thread.
+the partitions' state machine (`target_partition.py`): backoffs, splits, quarantine, log lines. It
+handles all results of a response before anything is sent. Runs on the copy engine's thread.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 
-from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.config.settings import WireSettings
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.error_codes import ErrorCode, code_facts
-from connect.protocol.messages import ProducedPartition, TopicPartition
+from connect.protocol.messages import ProducedPartition
 from connectors.mirror.copy.brokers.target import ProduceResult
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.context import CopyContext, Left, Settled
 from connectors.mirror.copy.partition.partition import (
     UNKNOWN,
     CopyState,
@@ -33,72 +29,40 @@ from connectors.mirror.copy.partition.produce_errors import (
 )
 from connectors.mirror.copy.partition.states import InvariantBroken
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.quarantine import (
-    OnQuarantined,
-    Quarantine,
-    QuarantinedRecords,
-    refused_record,
-)
-from connectors.mirror.copy.transactions.interfaces import Settled
+from connectors.mirror.copy.producer_ids import ProducerIds
+from connectors.mirror.copy.quarantine import QuarantinedRecords, refused_record
 from connectors.mirror.copy.transactions.manager import TransactionManager
-from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
-__all__ = ["OnAcked", "ProduceResponseHandler"]
+__all__ = ["ProduceResponseHandler"]
 
 _LOG = logging.getLogger(__name__)
-
-OnAcked = Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
-"""(partition, source offset runs, target offset of the first record)."""
 
 _PIPELINED_S = 600.0
 """A target forgets an idle producer only after `producer.id.expiration.ms`, a day by default."""
 
-_PRODUCER_RETRY_S = 1.0
 _REPEAT_WARNING_EVERY = 20
 
 
 class ProduceResponseHandler:
-    """Applies Produce results to partitions. `on_moved(partition)`: it may be sent or fetched
-    again. `on_left(partition)`: a leaving partition has nothing in flight any more.
-    `on_early(partition, offset)`: the target appended the oldest batch in flight at this offset,
-    before the known log end. The batch is acknowledged when `advance` is called after
-    `landed_early` was cleared."""
+    """Applies Produce results to partitions."""
 
     def __init__(
         self,
-        link: ClusterAccess,
-        loop: SelectorLoop,
-        settings: WireSettings,
-        budget: MemoryBudget,
-        on_acked: OnAcked,
-        on_moved: Callable[[TargetPartition], None],
-        on_left: Callable[[PartitionCopy], None],
-        on_early: Callable[[PartitionCopy, int], None],
-        quarantine: Quarantine | None = None,
-        on_quarantined: OnQuarantined | None = None,
+        context: CopyContext,
+        producers: ProducerIds,
+        transactions: TransactionManager | None,
     ) -> None:
-        self._link = link
-        self._loop = loop
-        self._settings = settings
-        self._budget = budget
-        self._on_acked = on_acked
-        self._on_moved = on_moved
-        self._on_left = on_left
-        self._on_early = on_early
-        self._quarantine = quarantine
-        self._on_quarantined = on_quarantined or (lambda *_: None)
-        self._producer: tuple[int, int] | None = None
-        self._producer_asked = False
-        self._producerless: set[PartitionCopy] = set()
-        self._served: set[TopicPartition] = set()
-        self._retired: dict[TopicPartition, tuple[int, int, int]] = {}
-        self.transactions: TransactionManager | None = None
-        """Set before the first send if batches are sent in transactions."""
-        self._closed = False
+        """`transactions` None: batches are not sent in transactions."""
+        self._context = context
+        self._producers = producers
+        self._transactions = transactions
+        self._loop = context.loop
+        self._budget = context.budget
+        self._quarantine = context.quarantine
 
     # Results.
 
-    def on_results(self, results: Sequence[ProduceResult]) -> None:
+    def apply(self, results: Sequence[ProduceResult]) -> None:
         """Handle the results of one response, or of a lost connection."""
         some_idle = False
         for partition, batch, answer in results:
@@ -108,8 +72,8 @@ class ProduceResponseHandler:
             except InvariantBroken as error:  # Inlined, because this is the hot path.
                 self._stop_broken(partition, error)
             some_idle |= not partition.queue and not partition.in_flight
-        if self.transactions is not None:
-            self.transactions.answered(some_idle=some_idle)
+        if self._transactions is not None:
+            self._transactions.answered(some_idle=some_idle)
 
     def _take(
         self, partition: TargetPartition, batch: Outgoing, result: ProducedPartition | ConnectError
@@ -123,7 +87,7 @@ class ProduceResponseHandler:
             partition.accepted(batch, result.base_offset)
             if partition.sent_epoch == partition.target_epoch:
                 partition.pipelined_until = self._loop.now() + _PIPELINED_S
-        elif self.transactions is not None and self.transactions.spoils(result):
+        elif self._transactions is not None and self._transactions.aborts(result):
             partition.failed(batch, Failure.ABORT, classify(batch, result)[1], maybe=False)
         else:
             keep = self._quarantine is not None and partition.refetchable
@@ -143,10 +107,10 @@ class ProduceResponseHandler:
         if partition.to_resolve:
             self._resolve(partition)
         if isinstance(partition, PartitionCopy) and partition.may_leave:
-            self._on_left(partition)
+            self._context.post(Left(partition))
         elif partition.awaits_answers and not partition.unanswered:
             partition.awaits_answers = False
-            self._on_moved(partition)
+            self._context.mark(partition)
 
     def _guarded(self, partition: TargetPartition, action: Callable[[], None]) -> None:
         """Run an action for a partition. A broken invariant stops only that partition."""
@@ -158,18 +122,16 @@ class ProduceResponseHandler:
     def advance(self, partition: PartitionCopy) -> None:
         """Continue after `landed_early` was cleared."""
         self._guarded(partition, lambda: self._follow_up(partition))
-        if self.transactions is not None:
-            self.transactions.answered(some_idle=True)
-        self._on_moved(partition)
+        if self._transactions is not None:
+            self._transactions.answered(some_idle=True)
+        self._context.mark(partition)
 
     def _stop_broken(self, partition: TargetPartition, error: InvariantBroken) -> None:
-        """Fail closed: stop copying and storing this partition. Under exactly-once its records
-        share transactions with all others, so the whole task fails."""
-        _LOG.error("%s", error)
-        partition.stop_broken(str(error))
-        if self.transactions is not None:
-            self.transactions.fail(error)
-        self._on_moved(partition)
+        """Stop this partition. Under exactly-once its records share transactions with all others,
+        so the whole task fails."""
+        self._context.stop_broken(partition, error)
+        if self._transactions is not None:
+            self._transactions.fail(error)
 
     def _advance(self, partition: PartitionCopy) -> None:
         metrics = partition.metrics
@@ -180,7 +142,7 @@ class ProduceResponseHandler:
             # known log end.
             base = head.base_offset if head.base_offset >= 0 else partition.target_end
             if 0 <= base < partition.target_end:
-                self._on_early(partition, base)
+                self._note_early(partition, base)
             if partition.landed_early is not None:
                 break
             batch = partition.next_acknowledged()
@@ -194,17 +156,17 @@ class ProduceResponseHandler:
             settled = Settled(
                 partition, batch.runs, base, batch.records, batch.max_timestamp, batch.shallow
             )
-            if self.transactions is None:
-                self.settle(settled)
+            if self._transactions is None:
+                self._context.settle(settled)
             else:
-                self.transactions.hold(settled)
+                self._transactions.hold(settled)
         if partition.acked_position == before:
             return
         metrics.set_lag(partition.lag, partition.lag_ms(self._loop.now_ms()))
         failing = partition.failing
         self._note_success(partition)
         if partition.held or failing:
-            self._on_moved(partition)
+            self._context.mark(partition)
 
     @staticmethod
     def _note_success(partition: TargetPartition) -> None:
@@ -213,15 +175,13 @@ class ProduceResponseHandler:
             partition.target_error = None
             partition.unreachable = None  # Its leader has just responded.
 
-    def settle(self, settled: Settled) -> None:
-        """Record that a batch is on the target permanently."""
-        metrics = settled.partition.metrics
-        metrics.acked(settled.records, settled.max_timestamp, self._loop.now_ms())
-        if settled.shallow:
-            metrics.shallow(settled.records, 1)
-        else:
-            metrics.record_level(settled.records, 1)
-        self._on_acked(settled.partition, settled.runs, settled.base_offset)
+    def _note_early(self, partition: PartitionCopy, base: int) -> None:
+        """Handle the oldest batch in flight, which the target appended at `base`, before the known
+        log end. Either the log was truncated, or its topic was re-created. Fresh metadata shows
+        which (`LogValidation`)."""
+        target = self._context.target
+        if partition.appended_early(base, target.snapshot.version):
+            target.request_refresh((partition.target[0],))
 
     # Recoveries.
 
@@ -231,18 +191,18 @@ class ProduceResponseHandler:
         bases = [each.base_offset for each in partition.in_flight if each.answered]
         early = min((base for base in bases if base >= 0), default=partition.target_end)
         if early < partition.target_end:
-            self._on_early(partition, early)
+            self._note_early(partition, early)
 
     def _resolve(self, partition: TargetPartition) -> None:
         """Handle the oldest failure, now that all sent batches are answered."""
         found = partition.requeue()
         if found is None:
-            self._on_moved(partition)
+            self._context.mark(partition)
             return
         failure, reason = found
         if isinstance(partition, PartitionCopy) and partition.leaving:
-            return  # None of its batches is sent any more; `on_left` drops the rest.
-        if failure is Failure.ABORT and self.transactions is None:
+            return  # None of its batches is sent any more; the rest is dropped when it leaves.
+        if failure is Failure.ABORT and self._transactions is None:
             failure = Failure.NEW_PRODUCER
         if failure is not Failure.SPLIT:
             partition.failures += 1
@@ -250,14 +210,14 @@ class ProduceResponseHandler:
         self._log(partition, failure, reason)
         if failure is Failure.SPLIT:
             failure = self._split(partition)
-        if failure is Failure.ABORT and self.transactions is not None:
-            self.transactions.spoil(partition, reason)
+        if failure is Failure.ABORT and self._transactions is not None:
+            self._transactions.abort_for(partition, reason)
         if failure is Failure.SPLIT:
             self._recovered(partition)
         elif failure is Failure.BLOCK:
             self._wait(partition, partition.block())
         elif failure is Failure.QUARANTINE and isinstance(partition, PartitionCopy):
-            self._put_aside(partition, reason)
+            self._quarantine_rejected(partition, reason)
         elif failure is Failure.NEW_PRODUCER and not partition.failing:
             partition.restart_sequence()
             self._recovered(partition)
@@ -291,7 +251,7 @@ class ProduceResponseHandler:
             self._log(partition, Failure.BLOCK, reason)
             self._wait(partition, partition.block())
 
-    def _put_aside(self, partition: PartitionCopy, reason: str) -> None:
+    def _quarantine_rejected(self, partition: PartitionCopy, reason: str) -> None:
         """Quarantine the record of the oldest batch, then continue after it."""
         assert self._quarantine is not None
         head = partition.queue[0]
@@ -302,11 +262,10 @@ class ProduceResponseHandler:
             self._wait(partition, partition.block())
             return
         partition.refuse_head()
-        self._on_moved(partition)
-        self._quarantine.put(aside).add_done_callback(
-            lambda done: self._loop.post(
-                lambda: self._guarded(partition, lambda: self._put(partition, head, aside, done))
-            )
+        self._context.mark(partition)
+        self._context.when_done(
+            self._quarantine.put(aside),
+            lambda done: self._guarded(partition, lambda: self._put(partition, head, aside, done)),
         )
 
     def _put(
@@ -316,7 +275,7 @@ class ProduceResponseHandler:
         aside: QuarantinedRecords,
         done: Future[None],
     ) -> None:
-        if self._closed or partition.state is not CopyState.BLOCKED:
+        if partition.state is not CopyState.BLOCKED:
             return
         if not partition.queue or partition.queue[0] is not head:
             # Its memory was needed, so the batch is fetched and quarantined again.
@@ -330,13 +289,8 @@ class ProduceResponseHandler:
         partition.skip_head()
         partition.failures = 0
         partition.target_error = None
-        self._on_quarantined(partition, aside)
+        self._context.listener.quarantined(partition, aside)
         self._waited(partition)
-
-    def relieve(self, partition: TargetPartition) -> None:
-        """Free as much memory as possible of a partition whose leader is silent or not known."""
-        if partition.queue or partition.in_flight:
-            partition.evacuate(self._budget)
 
     def _log(self, partition: TargetPartition, failure: Failure, reason: str) -> None:
         repeated = partition.failures > 1 and partition.failures % _REPEAT_WARNING_EVERY
@@ -346,18 +300,19 @@ class ProduceResponseHandler:
     def _delay(self, partition: TargetPartition) -> None:
         """Send the same batches again after a backoff, maybe to another leader."""
         partition.delay()
-        self._link.request_refresh((partition.target[0],))
-        self._wait(partition, self._settings.retry_backoff_s(partition.failures - 1))
+        self._context.target.request_refresh((partition.target[0],))
+        backoff_s = self._context.settings.target.retry_backoff_s(partition.failures - 1)
+        self._wait(partition, backoff_s)
 
     def _wait(self, partition: TargetPartition, seconds: float) -> None:
         if seconds < float("inf"):
             self._loop.after(
                 seconds, lambda: self._guarded(partition, lambda: self._waited(partition))
             )
-        self._on_moved(partition)
+        self._context.mark(partition)
 
     def _waited(self, partition: TargetPartition) -> None:
-        if not self._closed and partition.waited():
+        if partition.waited():
             self._equip_and_move(partition)
 
     def _recovered(self, partition: TargetPartition) -> None:
@@ -366,79 +321,5 @@ class ProduceResponseHandler:
 
     def _equip_and_move(self, partition: TargetPartition) -> None:
         if isinstance(partition, PartitionCopy):
-            self.equip(partition)
-        self._on_moved(partition)
-
-    # Producer ids.
-
-    def equip(self, partition: PartitionCopy) -> None:
-        """Give the partition a producer id, now or once one is available."""
-        if partition.producer_id != UNKNOWN:
-            return
-        if self.transactions is not None:
-            self.transactions.equip(partition)
-            return
-        before = self._retired.pop(partition.target, None)
-        if before is not None:
-            partition.producer_id, partition.producer_epoch, partition.next_sequence = before
-            return
-        self._producerless.add(partition)
-        self._hand_out()
-
-    def retire(self, partition: PartitionCopy) -> None:
-        """Keep the producer id of a partition that left. If the target partition returns, its
-        sequence continues: brokers remember every producer id for a day, so a new one each time
-        would waste their memory."""
-        if partition.outcome_unknown or partition.producer_id == UNKNOWN or self.transactions:
-            return
-        if partition.state in (CopyState.ACTIVE, CopyState.BLOCKED, CopyState.BACKOFF):
-            partition.drop_surely_absent()
-            self._retired[partition.target] = (
-                partition.producer_id,
-                partition.producer_epoch,
-                partition.next_sequence,
-            )
-
-    def _hand_out(self) -> None:
-        """Assign a producer ID. It serves one target partition once: if the sequence restarted at
-        0, the target would treat new batches as duplicates of its own."""
-        if self._producer is None:
-            self._ask_producer()
-            return
-        waiting, self._producerless = self._producerless, set()
-        for partition in waiting:
-            if partition.target in self._served:
-                self._producerless.add(partition)
-                continue
-            self._served.add(partition.target)
-            partition.producer_id, partition.producer_epoch = self._producer
-            partition.target_error = None
-            self._on_moved(partition)
-        if self._producerless:
-            self._producer = None
-            self._ask_producer()
-
-    def _ask_producer(self) -> None:
-        if self._producer_asked or self._closed:
-            return
-        self._producer_asked = True
-        future = self._link.init_producer_id()
-        future.add_done_callback(lambda done: self._loop.post(lambda: self._got_producer(done)))
-
-    def _got_producer(self, future: Future[tuple[int, int]]) -> None:
-        self._producer_asked = False
-        try:
-            self._producer = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            _LOG.warning("Cannot get a producer id from the target: %s; retrying", error)
-            for partition in self._producerless:
-                partition.target_error = str(error)
-            self._loop.after(_PRODUCER_RETRY_S, self._ask_producer)
-            return
-        self._served.clear()
-        self._hand_out()
-
-    def close(self) -> None:
-        self._closed = True
+            self._producers.equip(partition)
+        self._context.mark(partition)

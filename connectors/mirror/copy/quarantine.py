@@ -7,7 +7,7 @@ The copier decides which records are quarantined: records that the target reject
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,15 +21,12 @@ from connectors.mirror.copy.batches.conversion import Unreadable
 from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
 
 __all__ = [
-    "OnQuarantined",
     "Quarantine",
     "QuarantinedRecords",
     "offset_after",
     "refused_record",
     "unreadable_batch",
 ]
-
-OnQuarantined = Callable[[PartitionCopy, "QuarantinedRecords"], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,23 +12,23 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import DeadlineExceeded, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
-from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.context import CopyListener, EngineEnvironment
+from connectors.mirror.copy.copied_ranges import CopiedRange, CopiedRanges
+from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.rate_limiter import RateLimiter
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = [
     "DRAIN_S",
-    "CopiedRange",
     "CopyStopped",
     "OnProgress",
     "RangeCopier",
@@ -58,18 +58,6 @@ class SourceRange:
     target: TopicPartition
     start: int
     end: int
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedRange:
-    """`records` consecutive source offsets from `source_start` on are on the target from
-    `target_start` on."""
-
-    source: TopicPartition
-    target: TopicPartition
-    source_start: int
-    target_start: int
-    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,40 +92,6 @@ class CopyStopped(RetriableError):
     """A copy was stopped before all its ranges were done. The ranges reported so far are copied."""
 
 
-class _Ledger:
-    """Collects copied ranges. A range grows while the next records follow on both sides."""
-
-    def __init__(self) -> None:
-        self._lines: list[CopiedRange] = []
-        self._open: dict[TopicPartition, CopiedRange] = {}
-
-    def acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
-        if base < 0:
-            # The target has the records, but its response has no offset.
-            return
-        for source, count in runs:
-            self._add(CopiedRange(partition.source, partition.target, source, base, count))
-            base += count
-
-    def _add(self, line: CopiedRange) -> None:
-        before = self._open.get(line.source)
-        if before is not None and (
-            before.source_start + before.records == line.source_start
-            and before.target_start + before.records == line.target_start
-        ):
-            self._open[line.source] = replace(before, records=before.records + line.records)
-            return
-        if before is not None:
-            self._lines.append(before)
-        self._open[line.source] = line
-
-    def take(self) -> list[CopiedRange]:
-        """Return the ranges since the last call."""
-        lines = [*self._lines, *self._open.values()]
-        self._lines, self._open = [], {}
-        return lines
-
-
 OnProgress = Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None]
 
 
@@ -159,16 +113,18 @@ class RangeCopier:
         records itself."""
         self._clock = clock
         self._starts_stored = starts_stored or transactions is not None
-        self._ledger = _Ledger()
+        self._copied = CopiedRanges()
         self.losses: list[Loss] = []
         """Losses of the source that the last `copy` found."""
         self._once = transactions is not None
         self._engine = CopyEngine(
             settings,
-            lambda partition, runs, base: self._ledger.acked(partition, runs, base),
-            clock,
+            CopyListener(
+                acked=lambda partition, runs, base: self._copied.acked(partition, runs, base),
+                lost=lambda partition, loss: self.losses.append(loss),
+            ),
+            EngineEnvironment(clock),
             transactions=transactions,
-            on_loss=lambda partition, loss: self.losses.append(loss),
         )
         self._topics: dict[tuple[str, str], float] = {}
         self._limits = NO_LIMITS
@@ -197,9 +153,9 @@ class RangeCopier:
         if len(by_source) != len(ranges):
             raise ValueError("a partition is in more than one range")
         engine = self._engine
-        self._ledger = _Ledger()
+        self._copied = CopiedRanges()
         self.losses = []
-        job = _Job(engine, self._ledger, by_source, on_progress, self._clock, once=self._once)
+        job = _Job(engine, self._copied, by_source, on_progress, self._clock, once=self._once)
         job.starts_stored = self._starts_stored
         try:
             if self._once:
@@ -267,8 +223,7 @@ def copy_ranges(
     stop: threading.Event,
     stall_s: float,
 ) -> None:
-    """Copy all ranges, at most one per partition. Returns when they are done. Blocks; everything
-    happens on this thread.
+    """Copy all ranges, at most one per partition. Returns when they are done.
 
     `on_progress` gets every range's progress and the new copied ranges: about every second, and
     once more at the end, also after an error. Raises `CopyStopped` after `stop` was set, and
@@ -288,7 +243,7 @@ class _Job:
     def __init__(
         self,
         engine: CopyEngine,
-        ledger: _Ledger,
+        copied: CopiedRanges,
         by_source: dict[TopicPartition, SourceRange],
         on_progress: OnProgress,
         clock: Clock,
@@ -297,7 +252,7 @@ class _Job:
     ) -> None:
         self._once = once
         self._engine = engine
-        self._ledger = ledger
+        self._copied = copied
         self._by_source = by_source
         self._on_progress = on_progress
         self._clock = clock
@@ -377,7 +332,7 @@ class _Job:
             )
             for key, partition in self._partitions.items()
         ]
-        self._on_progress(progress, self._ledger.take())
+        self._on_progress(progress, self._copied.take())
 
 
 def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> RangeProgress:

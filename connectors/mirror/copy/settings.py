@@ -1,17 +1,44 @@
-"""The copier's settings from a flow's config and its clients' Java properties. Pure."""
+"""The copier's settings, and how they follow from a flow's config and Java properties. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connect.clients.config.properties import fetch_settings, produce_settings, wire_settings
+from connect.clients.config.settings import FetchSettings, ProduceSettings, WireSettings
+from connect.plugin import SourcePartition, TransferTransactions
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import LossPolicies
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.engine import EngineSettings
 
-__all__ = ["engine_settings"]
+__all__ = ["EngineSettings", "TransactionPlan", "engine_settings"]
 
 _CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+class TransactionPlan(NamedTuple):
+    """The task's transactions, and how a source partition is named in its stored offset."""
+
+    control: TransferTransactions
+    source_partition: Callable[[TopicPartition], SourcePartition]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The flow's copy settings. `buffer_bytes` limits fetched but not yet acknowledged bytes;
+    `far_buffer_bytes` is the limit if the round trip to the source is long."""
+
+    source: WireSettings
+    target: WireSettings
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    produce: ProduceSettings = field(default_factory=ProduceSettings)
+    options: CopyOptions = field(default_factory=CopyOptions)
+    buffer_bytes: int = 32 * 1024 * 1024
+    far_buffer_bytes: int | None = None
+    losses: LossPolicies = field(default_factory=LossPolicies)
 
 
 def engine_settings(

@@ -10,18 +10,16 @@ Runs on the copy engine's thread, once a second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import CancelledError, Future
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from functools import partial
 
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST, OffsetResult
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 
 __all__ = ["StallDetector"]
@@ -42,30 +40,24 @@ _ASK_TIMEOUT_S = 5.0
 
 
 class StallDetector:
-    """Finds stalled partitions. `isolation`: as in fetches."""
+    """Finds stalled partitions."""
 
-    def __init__(
-        self, link: ClusterAccess, loop: SelectorLoop, isolation: Literal[0, 1], fetch_wait_s: float
-    ) -> None:
-        self._link = link
-        self._loop = loop
-        self._isolation = isolation
-        self._silent_s = _SILENT_S + fetch_wait_s
+    def __init__(self, context: CopyContext) -> None:
+        fetch = context.settings.fetch
+        self._context = context
+        self._link = context.source
+        self._loop = context.loop
+        self._isolation = fetch.isolation_level
+        self._silent_s = _SILENT_S + fetch.fetch_max_wait_ms / 1000
         self._probe_at = 0.0
         self._asked = 0
 
-    def look(
-        self,
-        partitions: Iterable[PartitionCopy],
-        nodes: Mapping[int, SourceNode],
-        targets: Mapping[int, TargetNode],
-        *,
-        paused: bool,
-    ) -> None:
-        """Call once a second. `nodes`: of the source. `paused`: copying is paused on purpose."""
+    def look(self, nodes: Mapping[int, SourceNode], targets: Mapping[int, TargetNode]) -> None:
+        """Call once a second. `nodes`: of the source."""
+        paused = not self._context.fetching  # On purpose.
         now = self._loop.now()
         unfetched: dict[TopicPartition, PartitionCopy] = {}
-        for partition in partitions:
+        for partition in self._context.partitions.values():
             waits = partition.limited_by and not partition.queue and not partition.in_flight
             well = paused or waits or partition.lag == 0
             if well or partition.acked_position != partition.progress[0]:
@@ -137,23 +129,18 @@ class StallDetector:
         for kind in (EARLIEST, LATEST):
             self._asked += 1
             future = self._link.list_offsets(known, kind, self._isolation, _ASK_TIMEOUT_S)
-            future.add_done_callback(
-                lambda done, kind=kind: self._loop.post(  # type: ignore[misc]
-                    lambda: self._answered(done, kind, known)
-                )
-            )
+            self._context.when_answered(future, partial(self._answered, kind, known), self._failed)
+
+    def _failed(self, _: ConnectError) -> None:
+        self._asked -= 1  # The partitions' errors explain already why they make no progress.
 
     def _answered(
         self,
-        future: Future[Mapping[TopicPartition, OffsetResult]],
         kind: int,
         asked: Mapping[TopicPartition, PartitionCopy],
+        found: Mapping[TopicPartition, OffsetResult],
     ) -> None:
         self._asked -= 1
-        try:
-            found = future.result(timeout=0)
-        except (CancelledError, ConnectError):
-            return  # The partitions' errors explain already why they make no progress.
         now_ms = self._loop.now_ms()
         for key, partition in asked.items():
             offset = found.get(key)

@@ -10,13 +10,12 @@ Belongs to the copy engine's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from connect.clients.wire.selector_loop import SelectorLoop
-from connect.clock import SYSTEM_CLOCK, Clock
+from connect.clock import Clock
 from connect.protocol.batches import BatchHeader
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.rate_limiter import RateLimiter
 
@@ -99,20 +98,13 @@ class _Meter:
 
 
 class Throttle:
-    """Applies the limits to fetches. `refresh` is called with partitions that were held or
-    released."""
+    """Applies the limits to fetches."""
 
-    def __init__(
-        self,
-        loop: SelectorLoop,
-        budget: MemoryBudget,
-        refresh: Callable[[PartitionCopy], None],
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self._loop = loop
-        self._budget = budget
-        self._refresh = refresh
-        self._clock = clock
+    def __init__(self, context: CopyContext) -> None:
+        self._loop = context.loop
+        self._budget = context.budget
+        self._refresh = context.mark
+        self._clock = context.clock
         self._limits = NO_LIMITS
         self._flow: _Meter | None = None
         self._topics: dict[str, _Meter] = {}

@@ -144,9 +144,9 @@ def noted_facts(note: bytes | None, position: int) -> LogIdentity | None:
     return facts if facts.position == position else None
 
 
-def joined_by(former: Ids, topic_id: UUID) -> Ids:
-    """Return the former IDs after the topic with `topic_id` was deleted too."""
-    return (*former, topic_id)[-_MOST_FORMER_IDS:]
+def joined_by(former: Ids, topic_id: UUID | None) -> Ids:
+    """Return the former IDs after the topic with `topic_id` (None: not known) was deleted too."""
+    return former if topic_id is None else (*former, topic_id)[-_MOST_FORMER_IDS:]
 
 
 def _pairs(value: bytes, at: int) -> tuple[Pairs, int]:

@@ -24,12 +24,11 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS
 from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part
+from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
-from connectors.mirror.copy.positions.tail_checks import TailPlan
 from connectors.mirror.copy.quarantine import QuarantinedRecords
-from connectors.mirror.copy.settings import engine_settings
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (
@@ -107,26 +106,26 @@ class MirrorSourceTask(BaseSourceTask):
             self._clock,
             self._clients.books(self._config, task.task_index),
         )
-        plan: TailPlan | None = None
         if self.context.transfer is None:
             # Under exactly-once a crash leaves no records to compare, because transactions include
             # the offsets.
             self._tails = self._clients.tails(
                 settings.source, settings.target, read_committed=settings.options.read_committed
             )
-            plan = TailPlan(self._tails, self._passed)
         self._engine = CopyEngine(
             settings,
-            self._acked,
-            self._clock,
+            CopyListener(
+                acked=self._acked,
+                lost=self._lost,
+                quarantined=self._quarantined,
+                found=self._passed,
+                committed=self._transaction_committed,
+                begun=self._begun,
+            ),
+            EngineEnvironment(self._clock, self._clients.open_cluster, self._clients.loop()),
             transactions=self._transactions(),
-            on_loss=self._lost,
             quarantine=self._quarantine,
-            on_quarantined=self._put_aside,
-            on_begun=self._begun,
-            tails=plan,
-            open_cluster=self._clients.open_cluster,
-            loop=self._clients.loop(),
+            tails=self._tails,
         )
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._engine, self._clock
@@ -147,7 +146,6 @@ class MirrorSourceTask(BaseSourceTask):
         return TransactionPlan(
             control,
             partial(source_partition, self._config.source_cluster_alias),
-            self._transaction_committed,
         )
 
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -365,7 +363,7 @@ class MirrorSourceTask(BaseSourceTask):
         if self._history is not None:
             self._history.lost(partition, loss)
 
-    def _put_aside(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
+    def _quarantined(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
         """Record that records were written to the quarantine topic. The partition continues after
         them."""
         topic = self._config.mirror_quarantine_topic

@@ -16,18 +16,17 @@ from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
 from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.engine import EngineSettings
+from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.copy.range_copier import (
-    CopiedRange,
     CopyStopped,
     RangeCopier,
     RangeProgress,
     SourceRange,
     copy_ranges,
 )
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.copy.throttle import TOPIC_LIMIT
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster
@@ -251,7 +250,7 @@ def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
     control = LaneTransactions(wire(target), LaneSettings("a-flow", offsets, 10.0, None))
     copier = RangeCopier(
         settings(source_cluster, target_cluster),
-        transactions=TransactionPlan(control, lambda key: source_partition("A", key), lambda: None),
+        transactions=TransactionPlan(control, lambda key: source_partition("A", key)),
     )
     books = Books()
     given: set[tuple[int, ...]] = set()

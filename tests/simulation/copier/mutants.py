@@ -84,7 +84,7 @@ def _answer_one_by_one(self: TargetNode, response: Response) -> None:
     by_partition = {(result.topic, result.partition): result for result in results}
     for partition, batch in sent:
         answer: ProducedPartition | ConnectError | None = by_partition.get(partition.target)
-        self._on_results(
+        self._responses.on_results(
             [ProduceResult(partition, batch, answer or CorruptData("left unanswered"))]
         )
         self._flow(stalled=False)
@@ -139,7 +139,7 @@ def _may_send_on(self: TargetNode, partition: TargetPartition, now: float) -> bo
     )
     if partition.awaits_answers:
         return False
-    return self._gate is None or self._gate.admits(partition)
+    return self._transactions is None or self._transactions.admits(partition)
 
 
 def _forget_but_pipeline(self: PartitionCopy, loss: Loss) -> None:
@@ -293,7 +293,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit given up",
         "copier",
         "15: a partition that cannot be added while a commit is under way ends the task.",
-        _all((TransactionManager, "_spoil", _spoil_commits)),
+        _all((TransactionManager, "_abort", _spoil_commits)),
     ),
     Mutant(
         "no way back to a broker",

@@ -11,10 +11,11 @@ from connect.clients.config.settings import FetchSettings, ProduceSettings, Wire
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import Clock, Deadline
 from connectors.mirror.config.losses import Loss
-from connectors.mirror.copy.engine import CopyEngine, EngineSettings
+from connectors.mirror.copy.context import CopyListener, EngineEnvironment
+from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.quarantine import Quarantine, QuarantinedRecords
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity, noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
@@ -56,7 +57,7 @@ class WorkerEvents:
 
     acked: Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
     lost: Callable[[PartitionCopy, Loss], None]
-    put_aside: Callable[[PartitionCopy, QuarantinedRecords], None]
+    quarantined: Callable[[PartitionCopy, QuarantinedRecords], None]
     begins: Callable[[Key, Stored | None], None]
     life: Callable[[Key], int]
     cuts: Callable[[Key], int]
@@ -133,19 +134,19 @@ class Worker:
             while not claimed.done():
                 self._time.run_next()
             self._read_offsets()
-            plan = TransactionPlan(self._control, source_partition, lambda: None)
+            plan = TransactionPlan(self._control, source_partition)
         loop = SelectorLoop(self._time, SimulatedPoller(self._network))
         self.engine = CopyEngine(
             self._settings(),
-            self._events.acked,
-            self._time,
-            plan,
-            self._events.lost,
-            self._quarantine,
-            self._events.put_aside,
-            self._begun,
-            open_cluster=self._open_cluster,
-            loop=loop,
+            CopyListener(
+                acked=self._events.acked,
+                lost=self._events.lost,
+                quarantined=self._events.quarantined,
+                begun=self._begun,
+            ),
+            EngineEnvironment(self._time, self._open_cluster, loop),
+            transactions=plan,
+            quarantine=self._quarantine,
         )
         self._add(self.engine, sorted(self.assigned))
 

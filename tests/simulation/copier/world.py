@@ -136,7 +136,7 @@ class CopierWorld:
             WorkerEvents(
                 self._acked,
                 self._lost,
-                self._put_aside,
+                self._quarantined,
                 self._begins,
                 self._life,
                 self._cuts,
@@ -477,7 +477,7 @@ class CopierWorld:
     def _loss_found(self, key: Key) -> None:
         self._found.setdefault(key, deque()).append(self._seen_cuts.get(key, 0))
 
-    def _put_aside(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
+    def _quarantined(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
         self.note(f"put aside: {partition.source} {aside.first} to {aside.last}: {aside.reason}")
         self.oracle.of_source(partition.source).excuse(aside.first, aside.last + 1)
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from connect.clients.transactions.coordinator import TransactionSpoilt
+from connect.clients.transactions.coordinator import AbortableTransactionError
 from connect.clients.transactions.producer import ProducerFenced
 from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
@@ -121,7 +121,7 @@ class Coordinator:
         if known.stage is _Stage.ENDING:
             return None
         if self.faults.spoilt and self.cluster.rng.random() < self.faults.spoilt:
-            raise TransactionSpoilt("simulated: TRANSACTION_ABORTABLE")
+            raise AbortableTransactionError("simulated: TRANSACTION_ABORTABLE")
         faulty = self.faults.unknown_partition
         unknown = [
             key
@@ -142,13 +142,13 @@ class Coordinator:
         return dict.fromkeys(keys, 0)
 
     def end(self, transactional_id: str, identity: tuple[int, int], kind: int) -> None:
-        """Decide. Raises ProducerFenced, or TransactionSpoilt where it is not committed."""
+        """Decide. Raises ProducerFenced, or AbortableTransactionError where it is not committed."""
         known = self._current(transactional_id, identity)
         assert known.stage is not _Stage.ENDING, "a transaction is ended twice"
         if kind == COMMIT:
             assert known.stage is _Stage.OPEN, "a transaction is committed that was never begun"
             if self.cluster.rng.random() < self.faults.spoilt:
-                raise TransactionSpoilt("simulated: TRANSACTION_ABORTABLE")
+                raise AbortableTransactionError("simulated: TRANSACTION_ABORTABLE")
         if known.stage is _Stage.OPEN:
             self._end(known, kind)
 

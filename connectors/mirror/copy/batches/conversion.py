@@ -22,11 +22,19 @@ from connect.protocol.batches import (
     crc_matches,
     shallow_copy_allowed,
 )
-from connect.protocol.records import Rebatched, rebatch, recompress
+from connect.protocol.records import Rebatched, rebatch, recompress, split
 from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 
-__all__ = ["Chosen", "CopyOptions", "Unreadable", "Way", "choose", "outgoing_batches"]
+__all__ = [
+    "Chosen",
+    "CopyOptions",
+    "Unreadable",
+    "Way",
+    "choose",
+    "outgoing_batches",
+    "split_batch",
+]
 
 TINY_BATCH_RECORDS = 4
 TINY_BATCH_BYTES = 8 * 1024
@@ -269,7 +277,7 @@ def _record_by_record(
         for header in run:  # Only up to the corrupt batch.
             _record_by_record(records, [header], position, end, limit, options, budget, into)
         return
-    outgoing = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in rebatched]
+    outgoing = [_from_rebatched(part, FetchBuffer(budget, part.data)) for part in rebatched]
     if outgoing:
         resume = run[-1].next_offset
         outgoing[-1].resume = resume if end is None else min(resume, end)
@@ -286,7 +294,7 @@ def _check_beginning(rebatched: Sequence[Rebatched], header: BatchHeader) -> Non
         )
 
 
-def from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:
+def _from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:
     """Convert a re-encoded batch into one for the target."""
     return Outgoing(
         data=memoryview(part.data),
@@ -297,3 +305,11 @@ def from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:
         shallow=False,
         buffer=buffer,
     )
+
+
+def split_batch(batch: Outgoing, budget: MemoryBudget) -> list[Outgoing]:
+    """Return the halves of a batch, as batches that are new. Raises CorruptData."""
+    parts = split(batch.data, runs=list(batch.runs))
+    halves = [_from_rebatched(part, FetchBuffer(budget, part.data)) for part in parts]
+    halves[-1].resume = batch.resume
+    return halves

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from connectors.mirror.copy.memory import FetchBuffer
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["UNKNOWN", "Failure", "Outgoing"]
@@ -55,3 +55,14 @@ class Outgoing:
     failure: Failure | None = None
     reason: str = ""
     base_offset: int = UNKNOWN
+
+    def move_to_own_memory(self, budget: MemoryBudget) -> None:
+        """Copy the bytes, unless the memory is the batch's own. A socket may still be sending the
+        old memory, so that is not used again."""
+        if self.buffer.size == len(self.data):
+            return
+        own = bytearray(self.data)
+        old, self.buffer = self.buffer, FetchBuffer(budget, own)
+        self.data = memoryview(own)
+        self.buffer.retain()
+        old.abandon()

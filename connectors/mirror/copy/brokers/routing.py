@@ -2,27 +2,30 @@
 
 `BrokerRouting` owns the broker nodes, follows the leaders on both clusters, and updates fetch
 sessions and send queues to match the states of partitions. `refresh_interest` only updates these
-lists. Batches are sent after the current event, so that no caller is re-entered. Belongs to the
-copy engine's thread.
+lists; batches are sent later. Belongs to the copy engine's thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Iterator
+from typing import Protocol
 
 from connect.clients.cluster.broker_node import BrokerNode
-from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import BrokerUnavailable
 from connect.protocol.error_codes import ErrorCode, code_facts
-from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.brokers.source import SourceNode
-from connectors.mirror.copy.brokers.target import TargetNode
+from connectors.mirror.copy.brokers.source import FetchResponses, SourceNode
+from connectors.mirror.copy.brokers.target import ProduceResponses, TargetNode
+from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
+from connectors.mirror.copy.throttle import Throttle
+from connectors.mirror.copy.transactions.manager import TransactionManager
 
-__all__ = ["BrokerRouting"]
+__all__ = ["BrokerResponses", "BrokerRouting"]
+
+
+class BrokerResponses(FetchResponses, ProduceResponses, Protocol):
+    """The receiver of the responses of all brokers."""
 
 
 class BrokerRouting:
@@ -30,31 +33,20 @@ class BrokerRouting:
 
     def __init__(
         self,
-        source: ClusterAccess,
-        target: ClusterAccess,
-        loop: SelectorLoop,
-        partitions: Mapping[TopicPartition, PartitionCopy],
-        offsets_partitions: Callable[[], Collection[OffsetsPartition]],
-        partition_bytes: int,
-        make_source: Callable[[int], SourceNode],
-        make_target: Callable[[int], TargetNode],
-        on_placing: Callable[[PartitionCopy], None],
-        relieve: Callable[[TargetPartition], None],
+        context: CopyContext,
+        responses: BrokerResponses,
+        throttle: Throttle,
+        transactions: TransactionManager | None,
     ) -> None:
-        """Args: offsets_partitions: partitions of the offsets topic, which are only written.
-        partition_bytes: the bytes that a partition may hold before it is left out of fetches.
-        make_...: create a missing node. on_placing: called when a partition's leaders may have
-        changed. relieve: called when a partition cannot be sent for now."""
-        self._source = source
-        self._target = target
-        self._loop = loop
-        self._partitions = partitions
-        self._offsets_partitions = offsets_partitions
-        self._partition_bytes = partition_bytes
-        self._make_source = make_source
-        self._make_target = make_target
-        self._on_placing = on_placing
-        self._relieve = relieve
+        self._context = context
+        self._responses = responses
+        self._throttle = throttle
+        self._transactions = transactions
+        self._source = context.source
+        self._target = context.target
+        self._loop = context.loop
+        self._partitions = context.partitions
+        self._partition_bytes = context.settings.fetch.max_partition_fetch_bytes
         self.sources: dict[int, SourceNode] = {}
         self.targets: dict[int, TargetNode] = {}
         self._to_pump: dict[TargetNode, None] = {}
@@ -65,29 +57,22 @@ class BrokerRouting:
 
     # Leaders.
 
-    def follow(self) -> None:
-        """Apply new metadata of either cluster."""
-        for partition in tuple(self._partitions.values()):
-            self.place(partition)
-        for written in self._offsets_partitions():
-            self._place_on_target(written)
+    def _written(self) -> Iterator[TargetPartition]:
+        """All partitions that are written, those of the offsets topic included."""
+        yield from self._partitions.values()
+        if self._transactions is not None:
+            yield from self._transactions.offsets_partitions
 
     def drop_removed(self) -> None:
         """Close connections to brokers that left their clusters."""
-        nodes: list[tuple[ClusterAccess, BrokerNode]] = [
-            *((self._source, node) for node in self.sources.values()),
-            *((self._target, node) for node in self.targets.values()),
-        ]
-        for link, node in nodes:
-            known = link.snapshot.nodes
-            if known and node.node_id not in known and node.channel is not None:
+        for node in self.nodes:
+            if node.channel is not None and not node.listed:
                 node.lose(BrokerUnavailable("the broker is no longer part of its cluster"))
 
     def ask_for_leaders(self) -> None:
         """Called every second: request metadata for partitions without a leader."""
         sources = {p.source[0] for p in self._partitions.values() if p.source_node == UNKNOWN}
-        written = (*self._partitions.values(), *self._offsets_partitions())
-        targets = {p.target[0] for p in written if p.target_node == UNKNOWN}
+        targets = {p.target[0] for p in self._written() if p.target_node == UNKNOWN}
         if sources:
             self._source.request_refresh(sources)
         if targets:
@@ -96,9 +81,6 @@ class BrokerRouting:
     def place(self, partition: PartitionCopy) -> None:
         """Follow the partition's leaders on both sides."""
         source = self._source.snapshot
-        self._on_placing(partition)
-        if self._partitions.get(partition.source) is not partition:
-            return  # it was leaving, and the metadata explained its last batch
         leader, epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))
         if epoch != partition.source_epoch or self._loop.now() >= partition.preferred_until:
             partition.preferred_replica = UNKNOWN
@@ -112,7 +94,13 @@ class BrokerRouting:
         partition.source_epoch = epoch
         self._place_on_target(partition)
         self._explain(partition)
-        self.refresh_interest(partition)
+        self._context.mark(partition)
+
+    def place_offsets(self) -> None:
+        """Follow the leaders of the offsets topic, whose partitions are only written."""
+        if self._transactions is not None:
+            for written in self._transactions.offsets_partitions:
+                self._place_on_target(written)
 
     def _place_on_target(self, partition: TargetPartition) -> None:
         target = self._target.snapshot
@@ -127,7 +115,7 @@ class BrokerRouting:
         partition.target_node = leader
         self._note_reachable(partition)
         if leader == UNKNOWN:
-            self._relieve(partition)
+            partition.evacuate(self._context.budget)
 
     def _note_reachable(self, partition: TargetPartition) -> None:
         """Record whether the partition's leader on the target is reachable."""
@@ -142,12 +130,16 @@ class BrokerRouting:
 
     def on_flow(self, node: TargetNode) -> None:
         """Handle a target broker that fell silent or responds again."""
-        for partition in (*self._partitions.values(), *self._offsets_partitions()):
+        if node.stalled:
+            self._context.silent.add(node.node_id)
+        else:
+            self._context.silent.discard(node.node_id)
+        for partition in self._written():
             if node.node_id in (partition.target_node, partition.sent_node):
                 self._note_reachable(partition)
                 if node.stalled:
-                    self._relieve(partition)
-                self.refresh_interest(partition)
+                    partition.evacuate(self._context.budget)
+                self._context.mark(partition)
 
     def _explain(self, partition: PartitionCopy) -> None:
         """Set the reason why a partition has no leader, once the clusters have returned
@@ -173,13 +165,17 @@ class BrokerRouting:
     def _source_node(self, node_id: int) -> SourceNode:
         node = self.sources.get(node_id)
         if node is None:
-            node = self.sources[node_id] = self._make_source(node_id)
+            node = self.sources[node_id] = SourceNode(
+                node_id, self._context, self._throttle, self._responses
+            )
         return node
 
     def _target_node(self, node_id: int) -> TargetNode:
         node = self.targets.get(node_id)
         if node is None:
-            node = self.targets[node_id] = self._make_target(node_id)
+            node = self.targets[node_id] = TargetNode(
+                node_id, self._context, self._responses, self._transactions
+            )
         return node
 
     # Which partitions are fetched and sent.
@@ -209,17 +205,12 @@ class BrokerRouting:
             and not partition.paced
             and partition.target_node != UNKNOWN
             and not (target is not None and target.stalled)
-            and not self.waits_for_silent(partition)
+            and not self._context.waits_for_silent(partition)
             and not (partition.failing and partition.queue)
             and partition.source_retry_at <= self._loop.now()
         )
         held = wanted and partition.pending_bytes >= self._partition_bytes
         self._show_source(partition, wanted and not held, held)
-
-    def waits_for_silent(self, partition: TargetPartition) -> bool:
-        """Whether the batches in flight went to a broker that has fallen silent."""
-        node = self.targets.get(partition.sent_node) if partition.in_flight else None
-        return node is not None and node.stalled
 
     def cut_off(self, partition: TargetPartition) -> None:
         """Close the connection on which the partition's responses are overdue."""

@@ -7,19 +7,13 @@ parallel.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from typing import Protocol
 
 from connect.clients.cluster.broker_node import PATIENCE_S, BrokerNode
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.cluster.fetch_session import STALE_SESSION, FetchSession
-from connect.clients.config.settings import (
-    DEFAULT_MAX_PARTITION_FETCH_BYTES,
-    FetchSettings,
-    WireSettings,
-)
+from connect.clients.config.settings import DEFAULT_MAX_PARTITION_FETCH_BYTES
 from connect.clients.errors import error_from_code
 from connect.clients.wire.channel import Response
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.protocol.messages import (
     FETCH_API,
@@ -29,22 +23,30 @@ from connect.protocol.messages import (
     encode_fetch,
     parse_fetch,
 )
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.context import CopyContext
+from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.throttle import Throttle
 
-__all__ = ["SourceNode"]
+__all__ = ["FetchResponses", "SourceNode"]
 
 _LOG = logging.getLogger(__name__)
-
-OnFetched = Callable[["SourceNode", FetchResponse, FetchBuffer], None]
-OnSourceLost = Callable[["SourceNode", ConnectError], None]
 
 HELD_WAIT_MS = 5
 """How long a fetch may wait at the broker while partitions are held back, because they can only
 join the next one."""
 
 _ERROR_PAUSE_S = 0.5
+
+
+class FetchResponses(Protocol):
+    """The receiver of a node's responses."""
+
+    def on_fetched(self, node: SourceNode, response: FetchResponse, buffer: FetchBuffer) -> None:
+        """Handle a response, whose records are in `buffer`."""
+
+    def on_source_lost(self, node: SourceNode, error: ConnectError) -> None:
+        """Handle a lost connection, or a fetch that the broker refused."""
 
 
 class SourceNode(BrokerNode):
@@ -55,23 +57,14 @@ class SourceNode(BrokerNode):
     speaks = (FETCH_API, FETCH_VERSION, "Fetch")
 
     def __init__(
-        self,
-        node_id: int,
-        link: ClusterAccess,
-        settings: WireSettings,
-        loop: SelectorLoop,
-        budget: MemoryBudget,
-        fetch: FetchSettings,
-        throttle: Throttle,
-        on_fetched: OnFetched,
-        on_source_lost: OnSourceLost,
+        self, node_id: int, context: CopyContext, throttle: Throttle, responses: FetchResponses
     ) -> None:
-        super().__init__(node_id, link, settings, loop, budget.pool)
+        budget, settings = context.budget, context.settings
+        super().__init__(node_id, context.source, settings.source, context.loop, budget.pool)
         self._budget = budget
-        self._fetch = fetch
+        self._fetch = settings.fetch
         self._throttle = throttle
-        self._on_fetched = on_fetched
-        self._on_source_lost = on_source_lost
+        self._responses = responses
         self._session = FetchSession()
         budget.readers += 1
         self._reserved = 0
@@ -79,7 +72,7 @@ class SourceNode(BrokerNode):
         """Since when a response is awaited, including earlier connections to this broker."""
         self._silent_until = 0.0
         self.held = 0
-        self.paused = False
+        self.paused = not context.fetching
 
     def needed(self) -> bool:
         return not self._session.empty
@@ -203,7 +196,7 @@ class SourceNode(BrokerNode):
             else:
                 self._session.accepted(fetched.session_id)
                 self.error = None
-                self._on_fetched(self, fetched, buffer)
+                self._responses.on_fetched(self, fetched, buffer)
         finally:
             buffer.release()
         self.pump()
@@ -218,10 +211,10 @@ class SourceNode(BrokerNode):
         self.error = str(error)
         self._silent_until = self._loop.now() + _ERROR_PAUSE_S
         self._loop.after(_ERROR_PAUSE_S, self._pump_if_open)
-        self._on_source_lost(self, error)
+        self._responses.on_source_lost(self, error)
 
     def on_lost(self, error: ConnectError) -> None:
         self._reserve(0)
         self._budget.withdraw(self)
         self._session.reset()
-        self._on_source_lost(self, error)
+        self._responses.on_source_lost(self, error)

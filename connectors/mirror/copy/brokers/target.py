@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from connect.clients.cluster.broker_node import BrokerNode
-from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.clients.config.settings import ProduceSettings, WireSettings
 from connect.clients.wire.channel import Response
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.batches import stamp_for_produce
 from connect.protocol.messages import (
@@ -22,11 +19,12 @@ from connect.protocol.messages import (
     parse_produce,
 )
 from connectors.mirror.copy.batches.outgoing import Outgoing
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT, TargetPartition
+from connectors.mirror.copy.transactions.manager import TransactionManager
 
-__all__ = ["ProduceResult", "SendGate", "TargetNode"]
+__all__ = ["ProduceResponses", "ProduceResult", "TargetNode"]
 
 
 class ProduceResult(NamedTuple):
@@ -38,8 +36,6 @@ class ProduceResult(NamedTuple):
 
 
 Sent = Sequence[tuple[TargetPartition, Outgoing]]
-OnResults = Callable[[Sequence[ProduceResult]], None]
-OnFlow = Callable[["TargetNode"], None]
 
 STALLED_AFTER_S = 3.0
 """A broker that sent nothing for this long gets no more memory until it responds again."""
@@ -52,22 +48,18 @@ REQUEST_SHARE = 32
 broker leave most of it to the others."""
 
 
-class SendGate(Protocol):
-    """The part of transactions that decides what may be sent."""
+class ProduceResponses(Protocol):
+    """The receiver of a node's responses. Neither method may send."""
 
-    @property
-    def transactional_id(self) -> str: ...
-    def admits(self, partition: TargetPartition) -> bool:
-        """Whether the partition's next batch may be sent now. If not, it is offered again later."""
+    def on_results(self, results: Sequence[ProduceResult]) -> None:
+        """Handle all batches of one response. Each sent batch comes exactly once."""
+
+    def on_flow(self, node: TargetNode) -> None:
+        """Handle a broker that stopped responding (`stalled`), or that responds again."""
 
 
 class TargetNode(BrokerNode):
-    """Sends the batches of one target broker's partitions.
-
-    `on_results` gets every sent batch exactly once; all batches of a response come together.
-    `on_flow` is called when the broker stops responding (`stalled`) and when it responds again.
-    Neither callback may send.
-    """
+    """Sends the batches of one target broker's partitions."""
 
     role = "target broker"
     speaks = (PRODUCE_API, PRODUCE_VERSION, "Produce")
@@ -75,21 +67,16 @@ class TargetNode(BrokerNode):
     def __init__(
         self,
         node_id: int,
-        link: ClusterAccess,
-        settings: WireSettings,
-        loop: SelectorLoop,
-        budget: MemoryBudget,
-        produce: ProduceSettings,
-        on_results: OnResults,
-        on_flow: OnFlow,
-        gate: SendGate | None = None,
+        context: CopyContext,
+        responses: ProduceResponses,
+        transactions: TransactionManager | None = None,
     ) -> None:
-        """`gate` None: batches are not sent in transactions."""
-        super().__init__(node_id, link, settings, loop, budget.pool)
-        self._produce = produce
-        self._on_results = on_results
-        self._on_flow = on_flow
-        self._gate = gate
+        """`transactions` None: batches are not sent in transactions."""
+        budget, settings = context.budget, context.settings
+        super().__init__(node_id, context.target, settings.target, context.loop, budget.pool)
+        self._produce = produce = settings.produce
+        self._responses = responses
+        self._transactions = transactions
         self.stalled = False
         self._gone = False
         self._progress_at = 0.0
@@ -166,7 +153,7 @@ class TargetNode(BrokerNode):
         )
         if partition.awaits_answers:
             return False
-        return self._gate is None or self._gate.admits(partition)
+        return self._transactions is None or self._transactions.admits(partition)
 
     def _stamp(self, partition: TargetPartition) -> Outgoing:
         """Take the partition's next batch and set its producer fields."""
@@ -177,7 +164,7 @@ class TargetNode(BrokerNode):
             partition.producer_id,
             partition.producer_epoch,
             batch.sequence,
-            transactional=self._gate is not None,
+            transactional=self._transactions is not None,
         )
         return batch
 
@@ -189,7 +176,9 @@ class TargetNode(BrokerNode):
         channel = self.channel
         assert channel is not None
         timeout_ms = self._produce.request_timeout_ms
-        transactional_id = None if self._gate is None else self._gate.transactional_id
+        transactional_id = (
+            None if self._transactions is None else self._transactions.transactional_id
+        )
         body, size = encode_produce(batches, timeout_ms, transactional_id)
         self._sent.append(sent)
         now = self._loop.now()
@@ -210,7 +199,7 @@ class TargetNode(BrokerNode):
         sent = self._sent.popleft()
         by_partition = {(result.topic, result.partition): result for result in results}
         missing = CorruptData(f"{self.role} {self.node_id} did not respond to a batch")
-        self._on_results(
+        self._responses.on_results(
             [
                 ProduceResult(partition, batch, by_partition.get(partition.target) or missing)
                 for partition, batch in sent
@@ -235,7 +224,7 @@ class TargetNode(BrokerNode):
     def _flow(self, *, stalled: bool) -> None:
         if self.stalled != stalled:
             self.stalled = stalled
-            self._on_flow(self)
+            self._responses.on_flow(self)
 
     def on_lost(self, error: ConnectError) -> None:
         # Connect even if nothing is to be sent: the current leader may lack acknowledged records,
@@ -243,6 +232,8 @@ class TargetNode(BrokerNode):
         self._gone = True
         waiting, self._sent = self._sent, deque()
         lost = [each for sent in waiting for each in sent]
-        self._on_results([ProduceResult(partition, batch, error) for partition, batch in lost])
+        self._responses.on_results(
+            [ProduceResult(partition, batch, error) for partition, batch in lost]
+        )
         if self.error is not None:
             self._flow(stalled=True)

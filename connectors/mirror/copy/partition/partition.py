@@ -1,7 +1,6 @@
 """The source side of one mirrored partition.
 
-A `PartitionCopy` belongs to the copy engine's thread. Other threads see only the values of
-`health()`.
+Belongs to the copy engine's thread. Other threads see only its health (`CopyEngine.health`).
 
     position ──fetch──> queue ──produce──> in flight ──ack──> acked position
 
@@ -18,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from connect.plugin import PartitionHealth
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
@@ -91,7 +90,7 @@ class PartitionCopy(TargetPartition):
     """The (source offset, target offset) from which on the target may have more than was stored."""
     is_new: bool = False
     """Whether it started without a stored offset."""
-    unkept: bool = False
+    start_unsaved: bool = False
     """Not fetched, because its start position is being stored."""
     target_checking: bool = False
     """The target's log is being validated: nothing is sent meanwhile."""
@@ -151,6 +150,17 @@ class PartitionCopy(TargetPartition):
         """Whether there is an end, and everything before it was acknowledged."""
         return self.end is not None and self.acked_position >= self.end
 
+    @property
+    def source_watched(self) -> bool:
+        """Whether a change of the source's log that is found now would be new."""
+        return not (self.searching or self.leaving or self.standing or self.position == UNKNOWN)
+
+    @property
+    def target_watched(self) -> bool:
+        """Whether a change of the target's log that is found now would be new. Also while the
+        source's loss is examined (`searching`), because the next acknowledgement would hide it."""
+        return not (self.halted or self.leaving or self.standing or self.position == UNKNOWN)
+
     # Position.
 
     def begin_at(self, offset: int) -> None:
@@ -159,7 +169,6 @@ class PartitionCopy(TargetPartition):
         self.started()
 
     def started(self) -> None:
-        """Whether its start position is known."""
         if self.state is CopyState.STARTING:
             self.life.on(CopyEvent.STARTED, self.name)
 
@@ -212,6 +221,14 @@ class PartitionCopy(TargetPartition):
         self.restart_sequence()
         self.life.on(CopyEvent.RESET, self.name)
 
+    def appended_early(self, offset: int, version: int) -> bool:
+        """Note that the target appended the oldest batch in flight at `offset`, before the known
+        log end. `version`: of the target's metadata. Returns whether the cause must be found."""
+        if not self.target_watched or self.landed_early is not None:
+            return False
+        self.landed_early, self.landed_version = offset, version
+        return True
+
     def drop_anchor(self) -> None:
         """Record the current position on both sides. Older pairs are thinned out."""
         if self.target_end == UNKNOWN:
@@ -234,9 +251,8 @@ class PartitionCopy(TargetPartition):
             self.target_end = loss.first
             self.anchors = [anchor for anchor in self.anchors if anchor[1] <= loss.first]
             if loss.kind is LossKind.TARGET_RECREATED:
-                if self.target_topic_id is not None:
-                    former = joined_by(self.former_target_ids, self.target_topic_id)
-                    self.former_target_ids = former
+                former = joined_by(self.former_target_ids, self.target_topic_id)
+                self.former_target_ids = former
                 self.target_topic_id, self.next_target_id = self.next_target_id, None
                 self.anchors.clear()
             return
@@ -244,9 +260,7 @@ class PartitionCopy(TargetPartition):
         self.epochs.cut(resume)
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= resume]
         if loss.kind is LossKind.SOURCE_RECREATED:
-            if self.source_topic_id is not None:
-                former = joined_by(self.former_source_ids, self.source_topic_id)
-                self.former_source_ids = former
+            self.former_source_ids = joined_by(self.former_source_ids, self.source_topic_id)
             self.source_topic_id, self.next_source_id = self.next_source_id, None
             self.epochs = LeaderEpochCache()
             self.anchors.clear()
@@ -358,7 +372,7 @@ class PartitionCopy(TargetPartition):
             or self.comparing
             or self.searching
             or self.quarantining
-            or self.unkept
+            or self.start_unsaved
             or self.behind_stored
         )
 
@@ -377,34 +391,9 @@ class PartitionCopy(TargetPartition):
 
     @property
     def lag(self) -> int | None:
-        """Return the lag in records: from the acknowledged position to the source's end. None until
-        known."""
-        if self.high_watermark == UNKNOWN or self.acked_position == UNKNOWN:
-            return None
-        return max(0, self.high_watermark - self.acked_position)
+        """Return the lag in records; None until it is known."""
+        return lag_in_records(self.high_watermark, self.acked_position)
 
     def lag_ms(self, now_ms: int) -> int | None:
         """Return the age of the newest copied record while there is lag; 0 if caught up."""
-        lag = self.lag
-        if lag is None or (lag > 0 and self.acked_timestamp == UNKNOWN):
-            return None
-        return max(0, now_ms - self.acked_timestamp) if lag else 0
-
-    def health(self, now_ms: int) -> PartitionHealth:
-        return PartitionHealth(
-            *self.source,
-            lag_records=self.lag,
-            lag_ms=self.lag_ms(now_ms),
-            error=self.error,
-            lag_bytes=self.size.estimate(self.lag),
-            time_to_loss_ms=self.metrics.time_to_loss_ms(),
-            details={
-                "state": "standing" if self.standing else self.state.value,
-                "position": self.acked_position,
-                "high_watermark": self.high_watermark,
-                "log_start": self.log_start_offset,
-                "limited_by": self.limited_by,
-                "undecided": self.undecided,
-                "target": f"{self.target[0]}-{self.target[1]}",
-            },
-        )
+        return lag_in_ms(self.lag, self.acked_timestamp, now_ms)

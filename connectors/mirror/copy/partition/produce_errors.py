@@ -7,7 +7,7 @@ from connect.protocol.messages import ProducedPartition
 from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
 
 __all__ = [
-    "SPOILS",
+    "ABORTABLE",
     "classify",
     "surely_refused",
 ]
@@ -36,7 +36,9 @@ _NOT_APPENDED = (
 """Errors returned before an append. After other errors the batch may be in the log: a leader that
 steps down after the append returns NOT_LEADER_OR_FOLLOWER."""
 
-SPOILS = frozenset({*_LOST_SEQUENCE, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
+ABORTABLE = frozenset(
+    {*_LOST_SEQUENCE, ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE}
+)
 """Errors of a batch after which its transaction cannot be committed. Only the coordinator knows
 whether another producer has the transactional ID, so the copier asks it to abort."""
 

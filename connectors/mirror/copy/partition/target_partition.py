@@ -1,11 +1,10 @@
 """The target side of a partition: queue, batches in flight, sequence numbers, recoveries.
 
-A pure state machine: no clock, socket or callback. Its owner on the copy engine's thread reports
-events to it and asks what to do. Brokers accept a producer's batches strictly by sequence number,
-so after one failure every later batch in flight fails too, or its outcome is unknown. Therefore a
-recovery waits until all sent batches are answered. Then the oldest batch's failure decides for all.
+A pure state machine: no clock, socket or callback. Brokers accept a producer's batches strictly by
+sequence number, so after one failure every later batch in flight fails too, or its outcome is
+unknown. So a recovery waits for the answers to all sent batches. Then the oldest failure decides.
 
-Invariants (`validate` checks all; each step checks the cheap ones and raises `InvariantBroken`):
+Invariants (each step checks the cheap ones and raises `InvariantBroken`; tests check all):
 
 * The batches in flight, then those queued, cover source offsets without gap or overlap, from
   `acked_position` on.
@@ -18,25 +17,25 @@ Invariants (`validate` checks all; each step checks the cheap ones and raises `I
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from connect.loop import backoff_s
 from connect.protocol.messages import TopicPartition
-from connect.protocol.records import split
-from connectors.mirror.copy.batches.conversion import from_rebatched
+from connectors.mirror.copy.batches.conversion import split_batch
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.states import CopyEvent, CopyLife, CopyState, InvariantBroken
 from connectors.mirror.metrics import PartitionMetrics
 
-__all__ = ["MOST_IN_FLIGHT", "TargetPartition"]
+__all__ = ["MOST_IN_FLIGHT", "SEQUENCE_MASK", "TargetPartition"]
 
 MOST_IN_FLIGHT = 5
 """Brokers keep the sequence numbers of the last five batches of a producer (KIP-98)."""
 
-_SEQUENCES = 0x7FFFFFFF
+SEQUENCE_MASK = 0x7FFFFFFF
+"""Sequence numbers continue at 0 after this one."""
+
 _FAILING_AFTER = 2
 _FIRST_BLOCK_S = 1.0
 _LONGEST_BLOCK_S = 60.0
@@ -166,10 +165,10 @@ class TargetPartition:
         batch = self.queue.popleft()
         if batch.sequence == UNKNOWN:
             batch.sequence = self.next_sequence
-            self.next_sequence = (self.next_sequence + batch.records) & _SEQUENCES
+            self.next_sequence = (self.next_sequence + batch.records) & SEQUENCE_MASK
         if self.in_flight:
             last = self.in_flight[-1]
-            if (last.sequence + last.records) & _SEQUENCES != batch.sequence:
+            if (last.sequence + last.records) & SEQUENCE_MASK != batch.sequence:
                 raise self._broken(
                     f"sequence number {batch.sequence} was sent after {last.sequence} with "
                     f"{last.records} records"
@@ -296,17 +295,15 @@ class TargetPartition:
         CorruptData: its records cannot be parsed; nothing has changed.
         """
         head = self.queue[0]
-        parts = split(head.data, runs=list(head.runs))
+        halves = split_batch(head, budget)
         self.queue.popleft()
         self.max_batch_bytes = max(1, len(head.data) - 1)
-        halves = [from_rebatched(part, FetchBuffer(budget, part.data)) for part in parts]
-        halves[-1].resume = head.resume
         start, sequence = head.start, head.sequence
         for half in halves:
             half.start, start = start, half.resume
             if sequence != UNKNOWN:
                 half.sequence = sequence
-                sequence = (sequence + half.records) & _SEQUENCES
+                sequence = (sequence + half.records) & SEQUENCE_MASK
         for half in reversed(halves):
             self.queue.appendleft(half)
             self._hold(half)
@@ -346,13 +343,15 @@ class TargetPartition:
         if not kept and sent and 2 * budget.used < budget.limit:
             kept = 1
         self._drop_from(kept)
-        self._own_memory(self.queue, budget)
+        for batch in self.queue:
+            batch.move_to_own_memory(budget)
 
     def evacuate(self, budget: MemoryBudget) -> None:
         """Like `shed`, for a partition whose broker is silent: batches in flight also get their own
         memory. The socket may have sent half of the old memory, so it is not used again."""
         self.shed(budget)
-        self._own_memory(self.in_flight, budget)
+        for batch in self.in_flight:
+            batch.move_to_own_memory(budget)
 
     def go_back(self, offset: int) -> None:
         """Drop everything and continue at this source offset. No response may be outstanding,
@@ -390,76 +389,12 @@ class TargetPartition:
             self._let_go(batch)
             self.life.note("dropped", batch.start, batch.resume)
 
-    @staticmethod
-    def _own_memory(batches: deque[Outgoing], budget: MemoryBudget) -> None:
-        for batch in batches:
-            size = len(batch.data)
-            if batch.buffer.size == size:
-                continue
-            own = bytearray(batch.data)
-            old = batch.buffer
-            batch.data = memoryview(own)
-            batch.buffer = FetchBuffer(budget, own)
-            batch.buffer.retain()
-            old.abandon()
-
-    # Invariants.
-
     def _broken(self, invariant: str) -> InvariantBroken:
         return self.life.broken(self.name, invariant)
 
     def stop_broken(self, why: str) -> None:
-        """Stop copying and storing this partition after a broken invariant."""
         self.broken = self.broken or (
             f"the copier stopped this partition because of a bug in the copier: {why}. Restart "
             "the task, and please report this text"
         )
         self.life.on(CopyEvent.BROKE, self.name)
-
-    def validate(self) -> None:
-        """Check every invariant of the module's list. Raises `InvariantBroken`."""
-        batches = [*self.in_flight, *self.queue]
-        for problem in (
-            *self._range_problems(batches),
-            *self._sequence_problems(batches),
-            *self._count_problems(batches),
-        ):
-            raise self._broken(problem)
-
-    def _range_problems(self, batches: list[Outgoing]) -> Iterator[str]:
-        at = self.acked_position
-        for batch in batches:
-            if batch.start != at:
-                yield f"a batch starts at {batch.start}, but the previous one ends at {at}"
-            if batch.runs and not batch.start <= batch.runs[0][0] <= batch.resume:
-                yield (
-                    f"records from offset {batch.runs[0][0]} on are in a batch that starts at {at}"
-                )
-            at = batch.resume
-
-    def _sequence_problems(self, batches: list[Outgoing]) -> Iterator[str]:
-        expected = None
-        for batch in reversed(batches):
-            if batch.sequence == UNKNOWN:
-                if expected is not None:
-                    yield (
-                        f"the batch at {batch.start} has no sequence number, but a later one has"
-                    )
-                continue
-            after = (batch.sequence + batch.records) & _SEQUENCES
-            if after != (self.next_sequence if expected is None else expected):
-                yield f"the sequence number after {batch.sequence} is not the next one"
-            expected = batch.sequence
-
-    def _count_problems(self, batches: list[Outgoing]) -> Iterator[str]:
-        if self.pending_bytes != sum(len(batch.data) for batch in batches):
-            yield f"{self.pending_bytes} bytes are counted as pending"
-        if self.unanswered != sum(batch.awaits_answer for batch in batches):
-            yield f"{self.unanswered} batches are counted as unanswered"
-        if any(batch.awaits_answer for batch in self.queue):
-            yield "a queued batch awaits a response"
-        if len(self.in_flight) > MOST_IN_FLIGHT:
-            yield f"{len(self.in_flight)} batches are in flight"
-        paused = self.state in (CopyState.BACKOFF, CopyState.BLOCKED, CopyState.STARTING)
-        if paused and self.in_flight:
-            yield f"batches are in flight while {self.state.name}"

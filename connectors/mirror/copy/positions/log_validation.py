@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.cluster.list_offsets import LATEST, OffsetResult
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import LossKind
+from connectors.mirror.copy.context import CopyContext, EarlyAppendExplained
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.positions.offset_reset import OffsetReset
 from connectors.mirror.copy.positions.tail_checks import TailChecks
@@ -68,31 +68,20 @@ class _Side:
 
 
 class LogValidation:
-    """Validates the logs of partitions. `on_checked(partition)`: it may be fetched again.
-    `on_explained(partition)`: the cause of a batch that was appended early is reported, and the
-    batch can be acknowledged."""
+    """Validates the logs of partitions."""
 
     def __init__(
-        self,
-        source: ClusterAccess,
-        target: ClusterAccess,
-        loop: SelectorLoop,
-        starts: OffsetReset,
-        on_checked: Callable[[PartitionCopy], None],
-        on_explained: Callable[[PartitionCopy], None],
-        tails: TailChecks | None = None,
+        self, context: CopyContext, starts: OffsetReset, tails: TailChecks | None = None
     ) -> None:
         """`tails`: compares the target's log end with the source after a crash; None: the records
         are copied again."""
-        self._source = _Side(source)
-        self._target = _Side(target)
-        self._loop = loop
+        self._context = context
+        self._source = _Side(context.source)
+        self._target = _Side(context.target)
+        self._loop = context.loop
         self._starts = starts
-        self._on_checked = on_checked
-        self._on_explained = on_explained
         self._shorter: dict[PartitionCopy, _Shorter] = {}
         self._tails = tails
-        self._closed = False
 
     # Events that require validation.
 
@@ -111,7 +100,7 @@ class LogValidation:
         source_id = source.topic_ids.get(partition.source[0])
         # A broker with old metadata may return a deleted topic's ID. That does not concern this
         # log.
-        if self._watched(partition) and source_id not in partition.former_source_ids:
+        if partition.source_watched and source_id not in partition.former_source_ids:
             if self._another_source(partition, source_id):
                 return
             epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
@@ -120,7 +109,7 @@ class LogValidation:
                 self._look_at_source(partition)
         target = self._target.link.snapshot
         target_id = target.topic_ids.get(partition.target[0])
-        if not self._target_watched(partition) or target_id in partition.former_target_ids:
+        if not partition.target_watched or target_id in partition.former_target_ids:
             return
         if self._another_target(partition, target_id):
             return
@@ -159,49 +148,14 @@ class LogValidation:
         self._starts.target_lost(partition, LossKind.TARGET_RECREATED, 0, end, None)
         return True
 
-    @staticmethod
-    def _watched(partition: PartitionCopy) -> bool:
-        """Whether a change of the source's log that is found now would be new."""
-        return not (
-            partition.leaving
-            or partition.standing
-            or partition.searching
-            or partition.position == UNKNOWN
-        )
-
-    @staticmethod
-    def _target_watched(partition: PartitionCopy) -> bool:
-        """Whether a change of the target's log that is found now would be new.
-
-        The source's log may have lost records at the same time (`searching`). Batches in flight are
-        still appended, and the target's next acknowledgement would hide its loss.
-        """
-        return not (
-            partition.leaving
-            or partition.standing
-            or partition.halted
-            or partition.position == UNKNOWN
-        )
-
-    def landed_early(self, partition: PartitionCopy, base: int) -> None:
-        """Handle the oldest batch in flight, which the target appended at `base`, before the known
-        log end. Either the log was truncated, or its topic was re-created. Fresh metadata shows
-        which."""
-        if not self._target_watched(partition) or partition.landed_early is not None:
-            return
-        link = self._target.link
-        partition.landed_early = base
-        partition.landed_version = link.snapshot.version
-        link.request_refresh((partition.target[0],))
-
     def _explain_early(self, partition: PartitionCopy) -> None:
         """Report the cause of an early append, if the target's metadata is fresh enough."""
         base, snapshot = partition.landed_early, self._target.link.snapshot
         if base is None:
             return
-        if not self._target_watched(partition):
+        if not partition.target_watched:
             partition.landed_early = None
-            self._on_explained(partition)
+            self._context.post(EarlyAppendExplained(partition))
             return
         if snapshot.version < partition.landed_version + _FRESH:
             self._target.link.request_refresh((partition.target[0],))
@@ -216,7 +170,7 @@ class LogValidation:
         recreated = self._another_target(partition, topic_id)
         if not recreated and base < partition.target_end:
             self._target_ends(partition, base, partition.target_end)
-        self._on_explained(partition)
+        self._context.post(EarlyAppendExplained(partition))
 
     def out_of_range(self, partition: PartitionCopy) -> None:
         """Handle OFFSET_OUT_OF_RANGE, which the source returned for the position."""
@@ -234,7 +188,7 @@ class LogValidation:
     def _explain_shorter(self, partition: PartitionCopy) -> None:
         """Report why the source's log is shorter, if the source's metadata is fresh enough."""
         found, snapshot = self._shorter[partition], self._source.link.snapshot
-        if self._watched(partition):
+        if partition.source_watched:
             if snapshot.version < found.version + _FRESH:
                 self._source.link.request_refresh((partition.source[0],))
                 return
@@ -246,7 +200,7 @@ class LogValidation:
                 return
         del self._shorter[partition]
         partition.checking = self._asked_about(partition)
-        if not self._watched(partition):
+        if not partition.source_watched:
             return
         if not self._another_source(partition, snapshot.topic_ids.get(partition.source[0])):
             found.then()
@@ -270,7 +224,7 @@ class LogValidation:
         self._loop.post(lambda: self._ask(side))
 
     def _ask(self, side: _Side) -> None:
-        if side.asked or self._closed:
+        if side.asked:
             return
         for key in [key for key, check in side.waiting.items() if check.partition.leaving]:
             left = side.waiting.pop(key).partition
@@ -284,20 +238,16 @@ class LogValidation:
             future = side.link.epoch_ends(epochs, _ASK_TIMEOUT_S)
         else:
             future = side.link.list_offsets(asked, LATEST, 0, _ASK_TIMEOUT_S)
-        future.add_done_callback(
-            lambda done: self._loop.post(lambda: self._answered(side, done, asked))
+        self._context.when_answered(
+            future,
+            partial(self._answered, side, asked),
+            lambda error: self._answered(side, asked, dict.fromkeys(asked, error)),
         )
 
     def _answered(
-        self, side: _Side, future: Future[Answers], asked: Mapping[TopicPartition, _Check]
+        self, side: _Side, asked: Mapping[TopicPartition, _Check], answers: Answers
     ) -> None:
         side.asked = False
-        try:
-            answers = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            answers = dict.fromkeys(asked, error)
         failed = False
         for key, check in asked.items():
             if side.waiting.get(key) is not check:
@@ -335,31 +285,28 @@ class LogValidation:
         known."""
         partition = check.partition
         if side is self._target:
-            if not self._target_watched(partition):
+            if not partition.target_watched:
                 return
             if UNKNOWN < end < check.position == partition.target_end:
                 self._target_ends(partition, end, check.position)
             elif partition.searching or self._tails is None or not self._tails.look(partition, end):
-                self._on_checked(partition)
+                self._context.mark(partition)
             return
-        if not self._watched(partition):
+        if not partition.source_watched:
             return
         if partition.position != check.position:
             # Records arrived meanwhile, maybe of a later epoch.
             if not self._look_at_source(partition):
-                self._on_checked(partition)
+                self._context.mark(partition)
         elif UNKNOWN < end < check.position:
             self._with_fresh_id(partition, lambda: self._starts.truncated(partition, end))
         elif check.out_of_range:
             self._with_fresh_id(partition, lambda: self._starts.locate(partition))
         else:
-            self._on_checked(partition)
+            self._context.mark(partition)
 
     def _target_ends(self, partition: PartitionCopy, end: int, before: int) -> None:
         """Handle a target log that ends at `end` but reached `before` earlier."""
         anchor = partition.anchored(end)
         again = None if anchor is None else anchor[0]
         self._starts.target_lost(partition, LossKind.TARGET_LOSS, end, before, again)
-
-    def close(self) -> None:
-        self._closed = True

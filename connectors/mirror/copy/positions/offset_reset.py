@@ -1,27 +1,25 @@
 """Finds start positions: without a stored offset, and after one of the logs lost records.
 
 Requests earliest or latest offsets from the source, in one request for all partitions that wait,
-and retries until it succeeds. `on_loss` receives each loss, and the user's policy decides how
-copying continues. Runs on the copy engine's thread.
+and retries until it succeeds. Reports each loss; the user's policy decides how copying continues.
+ Runs on the copy engine's thread.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
-from connect.clients.config.settings import FetchSettings
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies
+from connectors.mirror.config.losses import Decision, Loss, LossKind
+from connectors.mirror.copy.context import CopyContext, Located, LossFound
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 
-__all__ = ["OffsetReset", "OnLoss"]
+__all__ = ["OffsetReset"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,10 +32,7 @@ _ASK_TIMEOUT_S = 5.0
 _KEEPS_SOURCE = (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED, LossKind.TRUNCATION)
 """Losses after which the source's log is still the one with the position."""
 
-OnLoss = Callable[[PartitionCopy, Loss], None]
-"""Called before any action on the loss."""
-
-Located = Mapping[TopicPartition, "int | ConnectError"]
+Offsets = Mapping[TopicPartition, "int | ConnectError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +49,17 @@ class _Search:
 
 
 class OffsetReset:
-    """Sets the positions of partitions. `on_located(partition)` is called after each."""
+    """Sets the positions of partitions (`Located`)."""
 
-    def __init__(
-        self,
-        link: ClusterAccess,
-        loop: SelectorLoop,
-        fetch: FetchSettings,
-        on_located: Callable[[PartitionCopy], None],
-        policies: LossPolicies | None = None,
-        on_loss: OnLoss | None = None,
-    ) -> None:
-        self._link = link
-        self._loop = loop
-        self._fetch = fetch
-        self._on_located = on_located
-        self._policies = policies or LossPolicies()
-        self._on_loss = on_loss or (lambda *_: None)
+    def __init__(self, context: CopyContext) -> None:
+        self._context = context
+        self._link = context.source
+        self._loop = context.loop
+        self._fetch = context.settings.fetch
+        self._policies = context.settings.losses
         self._waiting: dict[TopicPartition, _Search] = {}
         self._asked = False
         self._retry_posted = False
-        self._closed = False
 
     def locate(self, partition: PartitionCopy) -> None:
         """Find the start offset of this partition as auto.offset.reset says."""
@@ -129,7 +114,7 @@ class OffsetReset:
             return
         if self._policies.decide(kind) is Decision.NEXT:
             self._tell(_Search(partition, None, kind, first, end), partition.acked_position)
-            self._on_located(partition)
+            self._context.post(Located(partition))
             return
         partition.halted = True
         partition.landed_early = None
@@ -145,7 +130,7 @@ class OffsetReset:
         self.forget(partition)
         self._tell(_Search(partition, None, kind, first, end), None)
         partition.halted = kind in (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED)
-        self._on_located(partition)
+        self._context.post(Located(partition))
         return True
 
     def forget(self, partition: PartitionCopy) -> None:
@@ -175,7 +160,7 @@ class OffsetReset:
             partition.forget_lost(loss)
         partition.lost_records += loss.never_copied
         partition.metrics.lost(loss.records)
-        self._on_loss(partition, loss)
+        self._context.post(LossFound(partition, loss))
 
     def _search(self, search: _Search) -> None:
         search.partition.searching = True
@@ -193,7 +178,7 @@ class OffsetReset:
 
     def ask(self) -> None:
         """Send the pending requests. Call when the source's leaders may have changed."""
-        if self._asked or self._closed:
+        if self._asked:
             return
         for search in [each for each in self._waiting.values() if each.partition.leaving]:
             self.forget(search.partition)
@@ -217,7 +202,9 @@ class OffsetReset:
         isolation = self._fetch.isolation_level
         future = self._link.list_offsets(keys, kind, isolation, _ASK_TIMEOUT_S)
         asked = {key: self._waiting[key] for key in keys}
-        future.add_done_callback(lambda done: self._loop.post(lambda: self._answered(done, asked)))
+        self._context.when_answered(
+            future, partial(self._answered, asked), partial(self._failed, asked)
+        )
 
     @staticmethod
     def _idle(partition: PartitionCopy) -> bool:
@@ -225,18 +212,15 @@ class OffsetReset:
             partition.abandon()
         return not partition.queue and not partition.in_flight
 
-    def _answered(self, future: Future[Located], asked: Mapping[TopicPartition, _Search]) -> None:
+    def _failed(self, asked: Mapping[TopicPartition, _Search], error: ConnectError) -> None:
         self._asked = False
-        try:
-            located = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            _LOG.warning("Cannot list the source's offsets: %s; retrying", error)
-            for search in asked.values():
-                search.partition.source_error = str(error)
-            self._ask_after(_RETRY_S)
-            return
+        _LOG.warning("Cannot list the source's offsets: %s; retrying", error)
+        for search in asked.values():
+            search.partition.source_error = str(error)
+        self._ask_after(_RETRY_S)
+
+    def _answered(self, asked: Mapping[TopicPartition, _Search], located: Offsets) -> None:
+        self._asked = False
         failed = False
         for key, offset in located.items():
             search = asked[key]
@@ -291,7 +275,4 @@ class OffsetReset:
     def _go_on(self, partition: PartitionCopy) -> None:
         partition.searching = partition.halted = False
         partition.source_error = None
-        self._on_located(partition)
-
-    def close(self) -> None:
-        self._closed = True
+        self._context.post(Located(partition))

@@ -13,17 +13,17 @@ Runs on the copy engine's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Protocol
 
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.context import CopyContext, TailCompared
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
-__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailPlan", "TailQuestion", "spans_from"]
+__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailQuestion", "spans_from"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,14 +80,6 @@ class TailLookup(Protocol):
         `ConnectError`."""
 
 
-class TailPlan(NamedTuple):
-    """How a flow finds records that a crash left. `on_passed(partition, first, records)`: `records`
-    records from source offset `first` on were found and are not copied again."""
-
-    lookup: TailLookup
-    on_passed: Callable[[PartitionCopy, int, int], None]
-
-
 @dataclass(slots=True)
 class _Waiting:
     """A lookup that is running. `end`: of the target's log. `moves`: the partition's number of
@@ -100,22 +92,13 @@ class _Waiting:
 
 
 class TailChecks:
-    """Finds records that a crash left. `on_found(partition, runs, base)`: these records are on the
-    target from `base` on. `on_done(partition)`: the partition continues."""
+    """Finds records that a crash left, which count as acknowledged. The partition continues after
+    `TailCompared`."""
 
-    def __init__(
-        self,
-        loop: SelectorLoop,
-        plan: TailPlan,
-        on_found: Callable[[PartitionCopy, Sequence[OffsetRun], int], None],
-        on_done: Callable[[PartitionCopy], None],
-    ) -> None:
-        self._loop = loop
-        self._plan = plan
-        self._on_found = on_found
-        self._on_done = on_done
+    def __init__(self, context: CopyContext, lookup: TailLookup) -> None:
+        self._context = context
+        self._lookup = lookup
         self._waiting: dict[PartitionCopy, _Waiting] = {}
-        self._closed = False
 
     def look(self, partition: PartitionCopy, end: int) -> bool:
         """Start the comparison up to the target's log end `end`. Returns False if there is nothing
@@ -126,19 +109,17 @@ class TailChecks:
         question = TailQuestion(partition.source, partition.target, *start, end)
         waiting = self._waiting[partition] = _Waiting(question, end, partition.moves)
         partition.comparing = True
-        self._loop.after(
+        self._context.loop.after(
             _WITHIN_S, lambda: self._give_up(partition, question, "the comparison took too long")
         )
-        waiting.answer = self._plan.lookup.look(question)
-        waiting.answer.add_done_callback(
-            lambda done: self._loop.post(lambda: self._answered(partition, question, done))
-        )
+        waiting.answer = self._lookup.look(question)
+        self._context.when_done(waiting.answer, partial(self._answered, partition, question))
         return True
 
     def _answered(
         self, partition: PartitionCopy, question: TailQuestion, done: Future[FoundTail]
     ) -> None:
-        if self._closed or self._asked(partition) is not question:
+        if self._asked(partition) is not question:
             return
         if done.cancelled():
             return
@@ -163,7 +144,7 @@ class TailChecks:
         if usable and not partition.queue and not partition.in_flight:
             for first, landed, count in spans_from(found, position):
                 records += count
-                self._on_found(partition, ((first, count),), landed)
+                self._context.listener.acked(partition, ((first, count),), landed)
             if found.position > position:
                 partition.relocate(found.position)
                 partition.epochs.follow(found.epochs)
@@ -177,11 +158,11 @@ class TailChecks:
                 partition.position - 1,
             )
             partition.metrics.found_on_target(records)
-            self._plan.on_passed(partition, position, records)
-        self._on_done(partition)
+            self._context.listener.found(partition, position, records)
+        self._context.post(TailCompared(partition))
 
     def _give_up(self, partition: PartitionCopy, question: TailQuestion, why: str) -> None:
-        if self._closed or self._asked(partition) is not question:
+        if self._asked(partition) is not question:
             return
         asked = self._waiting.pop(partition)
         if asked.answer is not None:
@@ -195,8 +176,4 @@ class TailChecks:
             asked.end - 1,
             why,
         )
-        self._on_done(partition)
-
-    def close(self) -> None:
-        self._closed = True
-        self._waiting.clear()
+        self._context.post(TailCompared(partition))

@@ -11,35 +11,25 @@ Runs on the copy engine's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
-from concurrent.futures import CancelledError, Future
-from typing import NamedTuple
+from collections.abc import Collection
+from concurrent.futures import Future
 
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.errors import error_from_code
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError, TaskFailed
-from connect.plugin import StoredOffset
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import ProducedPartition, TopicPartition
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.context import CopyContext, LossFound, Overdue, Settled
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.partition.produce_errors import SPOILS
+from connectors.mirror.copy.partition.produce_errors import ABORTABLE
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.copy.transactions.commit_requests import CommitRequests
-from connectors.mirror.copy.transactions.interfaces import (
-    Settled,
-    TransactionHooks,
-    TransactionPlan,
-)
-from connectors.mirror.copy.transactions.offsets_partitions import (
-    OffsetsPartition,
-    OffsetsPartitions,
-)
+from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.transactions.participants import TransactionPartitions
 from connectors.mirror.copy.transactions.states import Event, Phase, TransactionState
 from connectors.mirror.copy.transactions.timing import LOOK_S, TransactionPace
+from connectors.mirror.copy.transactions.uncommitted import Uncommitted
 
 __all__ = ["TransactionManager"]
 
@@ -52,40 +42,25 @@ _ANSWERS_S = 5.0
 """An abort waits this long for responses; then the connection is closed."""
 
 
-class _Telling(NamedTuple):
-    """A callback to run in order among the acknowledged batches."""
-
-    call: Callable[[], None]
-
-
 class TransactionManager:
     """Runs the engine's transactions. `failure`: why no more transactions are possible; the task
     raises it."""
 
-    def __init__(
-        self,
-        plan: TransactionPlan,
-        loop: SelectorLoop,
-        link: ClusterAccess,
-        budget: MemoryBudget,
-        hooks: TransactionHooks,
-    ) -> None:
-        self._plan = plan
+    def __init__(self, context: CopyContext, plan: TransactionPlan) -> None:
+        self._context = context
         self._control = plan.control
-        self._loop = loop
-        self._hooks = hooks
+        self._loop = loop = context.loop
         self._life = TransactionState()
         self.failure: Exception | None = None
-        self._offsets = OffsetsPartitions(plan.control, plan.source_partition, link, budget)
-        self._members = TransactionPartitions(plan.control, loop, self._offsets, hooks, self)
+        self._offsets = OffsetsPartitions(context, plan)
+        self._members = TransactionPartitions(context, plan.control, self._offsets, self)
         self._pace = TransactionPace(plan.control.timeout_s, plan.control.boundary_s, loop.now())
         self._held_back: dict[PartitionCopy, None] = {}
         self._equipped: set[TopicPartition] = set()
         self._renew_after: str | None = None
-        self._settled: list[Settled | _Telling] = []
-        self._storing: list[tuple[PartitionCopy, int]] = []
+        self._uncommitted = Uncommitted(context)
         self._requests = CommitRequests()
-        self._look_posted = self._closed = False
+        self._look_posted = False
         self._reason = ""
         self._looking = loop.after(LOOK_S, self._look)
         loop.after(_STORE_POSITIONS_S, self._store_positions)
@@ -97,7 +72,7 @@ class TransactionManager:
         return self._control.transactional_id
 
     @property
-    def offsets_partitions(self) -> Collection[OffsetsPartition]:
+    def offsets_partitions(self) -> Collection[TargetPartition]:
         """Partitions of the offsets topic."""
         return self._offsets.all
 
@@ -110,7 +85,7 @@ class TransactionManager:
         this epoch before, it could mistake new ones for those, so a new epoch is needed."""
         if partition.target in self._equipped:
             why = f"the sequence numbers of {partition.target[0]}-{partition.target[1]} start again"
-            self._spoil(why)
+            self._abort(why)
         self._equipped.add(partition.target)
         partition.producer_id, partition.producer_epoch = self._control.producer
 
@@ -130,30 +105,28 @@ class TransactionManager:
             self._held_back[partition] = None
         return False
 
-    def spoils(self, result: ProducedPartition) -> bool:
+    def aborts(self, result: ProducedPartition) -> bool:
         """Whether an error for a batch, if no earlier batch is the cause, makes a commit
         impossible."""
         if result.error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            self._fail(error_from_code(result.error, "Producing in a transaction", result.message))
+            self.fail(error_from_code(result.error, "Producing in a transaction", result.message))
             return True
-        return result.error in SPOILS
+        return result.error in ABORTABLE
 
-    def spoil(self, partition: TargetPartition, reason: str) -> None:
-        """Abort the open transaction because the partition's oldest batch failed; it is copied
-        again."""
-        self._spoil(f"{partition.target[0]}-{partition.target[1]}: {reason}")
+    def abort_for(self, partition: TargetPartition, reason: str) -> None:
+        """Abort the open transaction, because the partition's oldest batch failed."""
+        self._abort(f"{partition.target[0]}-{partition.target[1]}: {reason}")
 
     def hold(self, settled: Settled) -> None:
         """Hold an acknowledged batch until it is committed."""
-        self._settled.append(settled)
+        self._uncommitted.add(settled)
 
-    def tell(self, partition: PartitionCopy, telling: Callable[[], None]) -> None:
-        """Call `telling` after the partition's earlier acknowledged batches are committed or
-        aborted."""
-        if self._members.begun(partition) is None:
-            telling()
+    def report(self, found: LossFound) -> None:
+        """Report a loss, after the transaction if the partition is part of it."""
+        if self._members.begun(found.partition) is None:
+            self._context.listener.lost(*found)
         else:
-            self._settled.append(_Telling(telling))
+            self._uncommitted.add(found)
 
     def answered(self, *, some_idle: bool) -> None:
         """Handle batches that were answered or whose connection is lost. Call once all results of a
@@ -166,7 +139,7 @@ class TransactionManager:
             self._store_offsets()
         elif phase is Phase.STORING:
             self._commit_if_stored()
-        elif phase is Phase.SPOILT:
+        elif phase is Phase.ABORTABLE_ERROR:
             self._abort_if_answered()
 
     def relocated(self, partition: PartitionCopy) -> None:
@@ -180,7 +153,7 @@ class TransactionManager:
     def request(self) -> Future[None]:
         """Commit soon all that is acknowledged, before the boundary."""
         done = self._requests.add()
-        self._serve_requests()
+        self.serve_requests()
         return done
 
     def renew(self) -> None:
@@ -191,8 +164,6 @@ class TransactionManager:
         self._offsets.start_over()
 
     def close(self) -> None:
-        self._closed = True
-        self._members.close()
         self._requests.fail(ConnectError("The task has ended"))
 
     # Start of a transaction: calls from the members.
@@ -210,12 +181,6 @@ class TransactionManager:
             self._looking.cancel()
             self._looking = self._loop.after(LOOK_S, self._look)
 
-    def nothing_to_add(self) -> None:
-        self._serve_requests()
-
-    def add_failed(self, error: ConnectError) -> None:
-        self._judge(error)
-
     # End of a transaction.
 
     def _look_soon(self) -> None:
@@ -225,26 +190,26 @@ class TransactionManager:
 
     def _look_now(self) -> None:
         self._look_posted = False
-        if self._life.phase is Phase.OPEN and not self._closed and self._due():
+        if self._life.phase is Phase.OPEN and self._due():
             self._close_it()
 
     def _look(self) -> None:
         """Check periodically whether the open transaction must end."""
         self._look_now()
-        if self._life.phase is Phase.OPEN and not self._closed:
+        if self._life.phase is Phase.OPEN:
             self._looking = self._loop.after(LOOK_S, self._look)
 
     def _due(self) -> bool:
         now = self._loop.now()
         if self._pace.overdue(now):
             return True
-        wanted = self._requests or not self._hooks.fetching or self._pace.full(now)
+        wanted = self._requests or not self._context.fetching or self._pace.full(now)
         if not wanted and not (self._pace.may_end_idle(now) and self._idle()):
             return False
         # A failing partition does not block the others while it recovers.
         return not any(
             p.outcome_unknown
-            and (p.state is not CopyState.ACTIVE or self._hooks.waits_for_silent(p))
+            and (p.state is not CopyState.ACTIVE or self._context.waits_for_silent(p))
             for p in self._members.all
         )
 
@@ -267,28 +232,18 @@ class TransactionManager:
             written = (*self._members.all, *self._offsets.all)
             late = [p for p in written if p.outcome_unknown]
             names = ", ".join(sorted(f"{p.target[0]}-{p.target[1]}" for p in late))
-            self._spoil(f"the target did not say whether it wrote the batches sent to {names}")
+            self._abort(f"the target did not say whether it wrote the batches sent to {names}")
 
     def _store_offsets(self) -> None:
         """Store the source offsets once all sent batches are answered."""
         if any(p.outcome_unknown for p in self._members.all):
             return
         self._life.on(Event.ANSWERED)
-        self._storing = [(partition, partition.acked_position) for partition in self._moved()]
-        for partition, position in self._storing:
-            partition.storing(position)
-        offsets: list[StoredOffset] = [
-            (self._plan.source_partition(partition.source), {"offset": position - 1})
-            for partition, position in self._storing
-        ]
         try:
-            records = self._control.offset_records(offsets) if offsets else []
+            self._offsets.store(self._moved())
         except ConnectError as error:
-            self._fail(error)
+            self.fail(error)
             return
-        notes = [p.facts(position).newest.encode() for p, position in self._storing]
-        for written in self._offsets.write(records, notes, self._loop.now_ms()):
-            self._hooks.refresh_interest(written)
         self._commit_if_stored()
 
     def _moved(self) -> list[PartitionCopy]:
@@ -296,7 +251,7 @@ class TransactionManager:
         partitions if requested."""
         if not self._requests.everything:
             return [p for p in self._members.all if p.unstored]
-        moved = [p for p in self._hooks.partitions if p.unstored]
+        moved = [p for p in self._context.partitions.values() if p.unstored]
         covered = [p for p in moved if self._offsets.has(p)]
         if len(covered) == len(moved):
             self._requests.covered()
@@ -307,52 +262,38 @@ class TransactionManager:
             return
         refused = self._offsets.blocked()
         if refused is not None:
-            self._fail(TaskFailed(f"Cannot store source offsets: {refused.target_error}"))
+            self.fail(TaskFailed(f"Cannot store source offsets: {refused.target_error}"))
         elif self._offsets.stored:
             self._life.on(Event.STORED)
-            records = sum(each.records for each in self._settled if isinstance(each, Settled))
-            self._then(self._control.commit(records), self._committed)
+            commit = self._control.commit(self._uncommitted.records)
+            self._context.when_answered(commit, self._committed, self._end_refused)
 
-    def _committed(self) -> None:
+    def _committed(self, _: None) -> None:
         self._life.on(Event.COMMITTED)
         self._pace.committed(self._loop.now())
-        for partition, position in self._storing:
-            behind = partition.behind_stored
-            partition.stored(position)
-            if behind:
-                self._hooks.refresh_interest(partition)
-        self._offsets.next_transaction()
-        settled, self._settled = self._settled, []
-        self._forget()
-        for each in settled:
-            if isinstance(each, _Telling):
-                each.call()
-            else:
-                self._hooks.settle(each)
-        self._plan.on_committed()
+        self._offsets.committed()
+        self._members.forget()
+        self._uncommitted.pass_on(committed=True)
+        self._context.listener.committed()
         self._requests.committed()
         why, self._renew_after = self._renew_after, None
         if why is not None:
-            self._spoil(why)
+            self._abort(why)
         self._go_on()
-
-    def _forget(self) -> None:
-        self._members.forget()
-        self._storing = []
 
     def _go_on(self) -> None:
         """Offer held-back partitions again, because the next transaction may start."""
         held, self._held_back = self._held_back, {}
         for partition in held:
             if partition.queue:
-                self._hooks.refresh_interest(partition)
+                self._context.mark(partition)
         if self._members.waiting:
             self._members.ask_soon()
-        self._serve_requests()
+        self.serve_requests()
 
     # Requests to commit.
 
-    def _serve_requests(self) -> None:
+    def serve_requests(self) -> None:
         """Complete requests with nothing left to commit; otherwise start or end a transaction."""
         if not self._requests:
             return
@@ -363,57 +304,53 @@ class TransactionManager:
             self._requests.committed()
 
     def _store_what_moved(self) -> bool:
-        """Start a transaction for positions that advanced without being stored, if there are
-        any."""
-        moved = [p for p in self._hooks.partitions if p.unstored]
+        """Start a transaction if positions advanced without being stored."""
+        moved = [p for p in self._context.partitions.values() if p.unstored]
         if moved:
             self._requests.everything = True
             self._members.want_offsets(moved)
         return bool(moved)
 
     def _store_positions(self) -> None:
-        if not self._closed:
-            if self._life.phase is Phase.IDLE:
-                self._store_what_moved()
-            self._loop.after(_STORE_POSITIONS_S, self._store_positions)
+        if self._life.phase is Phase.IDLE:
+            self._store_what_moved()
+        self._loop.after(_STORE_POSITIONS_S, self._store_positions)
 
     # Aborts.
 
     def fail(self, error: Exception) -> None:
-        """Fail the task with this error. Nothing more is committed."""
-        self._fail(error)
+        """Fail the task. Nothing more is committed."""
+        self._life.on(Event.FAIL)
+        self.failure = self.failure or error
+        self._loop.wake()
 
-    def _judge(self, error: ConnectError) -> None:
+    def judge(self, error: ConnectError) -> None:
+        """Abort the transaction, or fail the task, because of the coordinator's error."""
         if error.abortable and self._life.phase is not Phase.ABORTING:
-            self._spoil(str(error))
+            self._abort(str(error))
         else:
-            self._fail(error)
+            self.fail(error)
 
     def _end_refused(self, error: ConnectError) -> None:
         """Handle a coordinator that rejected a commit or an abort."""
         if error.abortable and self._life.phase is Phase.COMMITTING:
             self._abort_because(str(error))
         else:
-            self._judge(error)
+            self.judge(error)
 
-    def _fail(self, error: Exception) -> None:
-        self._life.on(Event.FAIL)
-        self.failure = self.failure or error
-        self._loop.wake()
-
-    def _spoil(self, reason: str) -> None:
+    def _abort(self, reason: str) -> None:
         before = self._life.phase
         if before is Phase.COMMITTING:
             # The coordinator received the request, and its response counts. A new epoch is needed
             # next.
             self._renew_after = self._renew_after or reason
             return
-        if before is Phase.SPOILT:
+        if before is Phase.ABORTABLE_ERROR:
             return
         self._abort_because(reason)
 
     def _abort_because(self, reason: str) -> None:
-        if self._life.on(Event.SPOIL) is not Phase.SPOILT:
+        if self._life.on(Event.ABORTABLE_ERROR) is not Phase.ABORTABLE_ERROR:
             return
         self._reason = reason
         _LOG.warning(
@@ -432,52 +369,31 @@ class TransactionManager:
     def _cut_off(self, reason: str) -> None:
         """Close connections with overdue responses, because silent brokers may respond only after
         the transaction's timeout."""
-        if self._life.phase is Phase.SPOILT and self._reason == reason:
+        if self._life.phase is Phase.ABORTABLE_ERROR and self._reason == reason:
             for partition in self._unanswered():
-                self._hooks.cut_off(partition)
+                self._context.post(Overdue(partition))
 
     def _abort_if_answered(self) -> None:
-        if self._life.phase is Phase.SPOILT and not self._unanswered():
+        if self._life.phase is Phase.ABORTABLE_ERROR and not self._unanswered():
             self._life.on(Event.ANSWERED)
-            self._then(self._control.abort(self._reason), self._aborted)
+            abort = self._control.abort(self._reason)
+            self._context.when_answered(abort, self._aborted, self._end_refused)
 
-    def _aborted(self) -> None:
+    def _aborted(self, _: None) -> None:
         self._life.on(Event.ABORTED)
         self._pace.aborted(self._loop.now())
-        settled, self._settled = self._settled, []
-        for each in settled:
-            if isinstance(each, _Telling):
-                each.call()
+        self._uncommitted.pass_on(committed=False)
         self._requests.aborted()
         self._renew_after = None
         self._equipped.clear()
-        for partition, _ in self._storing:
-            partition.stored(partition.stored_position)
-        for partition in self._hooks.partitions:
+        for partition in self._context.partitions.values():
             begun = self._members.begun(partition)
             if begun is not None:
                 partition.go_back(begun)
             partition.restart_sequence()
             self.equip(partition)
         self._offsets.start_over()
-        self._forget()
-        for partition in self._hooks.partitions:
-            self._hooks.refresh_interest(partition)
+        self._members.forget()
+        for partition in self._context.partitions.values():
+            self._context.mark(partition)
         self._go_on()
-
-    def _then(self, future: Future[None], done: Callable[[], None]) -> None:
-        """Handle the coordinator's response on this thread."""
-
-        def take() -> None:
-            if self._closed:
-                return
-            try:
-                future.result(timeout=0)
-            except CancelledError:
-                return
-            except ConnectError as error:
-                self._end_refused(error)
-            else:
-                done()
-
-        future.add_done_callback(lambda _: self._loop.post(take))

@@ -9,21 +9,22 @@ Runs on the copy engine's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka.partitioner.default import murmur2
 
-from connect.clients.cluster.cluster_access import ClusterAccess
-from connect.plugin import OFFSET_NOTE, SourcePartition, TransferTransactions
+from connect.plugin import OFFSET_NOTE, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.batches.outgoing import Outgoing
+from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyLife, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
+from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["OffsetsPartition", "OffsetsPartitions"]
@@ -85,19 +86,14 @@ class OffsetsPartition(TargetPartition):
 class OffsetsPartitions:
     """The offsets topic's partitions. `members`: their numbers in the open transaction."""
 
-    def __init__(
-        self,
-        control: TransferTransactions,
-        source_partition: Callable[[TopicPartition], SourcePartition],
-        link: ClusterAccess,
-        budget: MemoryBudget,
-    ) -> None:
-        self.topic = control.offsets_topic
+    def __init__(self, context: CopyContext, plan: TransactionPlan) -> None:
+        self._context = context
+        self.topic = plan.control.offsets_topic
         self.members: set[int] = set()
-        self._control = control
-        self._source_partition = source_partition
-        self._link = link
-        self._budget = budget
+        self._control = plan.control
+        self._source_partition = plan.source_partition
+        self._storing: list[tuple[PartitionCopy, int]] = []
+        """Partitions, and the positions that the open transaction stores."""
         self._made: dict[int, OffsetsPartition] = {}
         self._by_key: dict[bytes, int] = {}
         self._by_source: dict[TopicPartition, int] = {}
@@ -112,12 +108,12 @@ class OffsetsPartitions:
         """Whether the topic's partitions are known. If not, requests them."""
         if self._count:
             return True
-        self._link.request_refresh((self.topic,))
+        self._context.target.request_refresh((self.topic,))
         return False
 
     @property
     def _count(self) -> int:
-        return self._link.snapshot.partition_counts.get(self.topic, 0)
+        return self._context.target.snapshot.partition_counts.get(self.topic, 0)
 
     def number(self, partition: PartitionCopy) -> int:
         """Return the offsets partition for a source partition. Call only when partitions are
@@ -156,14 +152,22 @@ class OffsetsPartitions:
         self._made[number] = made
         return made
 
-    def write(
-        self,
-        records: Sequence[tuple[bytes, bytes | None]],
-        notes: Sequence[bytes],
-        now_ms: int,
-    ) -> Iterator[OffsetsPartition]:
-        """Queue these (key, value) records, each with its note. Yields the partitions that have
-        something to send."""
+    def store(self, partitions: Iterable[PartitionCopy]) -> None:
+        """Write the acknowledged positions of these partitions as their source offsets. Raises
+        ConnectError."""
+        self._storing = [(partition, partition.acked_position) for partition in partitions]
+        for partition, position in self._storing:
+            partition.storing(position)
+        offsets: list[StoredOffset] = [
+            (self._source_partition(partition.source), {"offset": position - 1})
+            for partition, position in self._storing
+        ]
+        records = self._control.offset_records(offsets) if offsets else []
+        self._write(records, [p.facts(position).newest.encode() for p, position in self._storing])
+
+    def _write(self, records: Sequence[tuple[bytes, bytes | None]], notes: Sequence[bytes]) -> None:
+        """Queue these (key, value) records, each with its note."""
+        now_ms = self._context.loop.now_ms()
         by_number: dict[int, list[Record]] = {}
         for (key, value), note in zip(records, notes, strict=True):
             mine = by_number.setdefault(self._number(key), [])
@@ -178,11 +182,10 @@ class OffsetsPartitions:
                 resume=0,
                 max_timestamp=now_ms,
                 shallow=False,
-                buffer=FetchBuffer(self._budget, data),
+                buffer=FetchBuffer(self._context.budget, data),
             )
-            partition = self._made[number]
-            partition.write(batch)
-            yield partition
+            self._made[number].write(batch)
+            self._context.mark(self._made[number])
 
     def blocked(self) -> OffsetsPartition | None:
         """Return a partition that the target rejects permanently."""
@@ -193,14 +196,23 @@ class OffsetsPartitions:
         """Whether the target acknowledged every offset record of the open transaction."""
         return all(partition.stored for partition in self.all)
 
-    def next_transaction(self) -> None:
-        """Reset after the open transaction was committed."""
+    def committed(self) -> None:
+        """Handle the commit of the open transaction: its source offsets are stored."""
+        for source, position in self._storing:
+            behind = source.behind_stored
+            source.stored(position)
+            if behind:
+                self._context.mark(source)
+        self._storing = []
         self.members.clear()
         for partition in self.all:
             partition.next_transaction()
 
     def start_over(self) -> None:
         """Reset after an abort, or with a new producer."""
+        for source, _ in self._storing:
+            source.stored(source.stored_position)
+        self._storing = []
         self.members.clear()
         for partition in self.all:
             partition.start_over(self._control.producer)

@@ -8,17 +8,16 @@ copy engine's thread.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import CancelledError, Future
+from functools import partial
 from typing import Protocol
 
 from connect.clients.errors import error_from_code
-from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.plugin import TransferTransactions
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.context import CopyContext, RefusedByTransaction
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.transactions.interfaces import TransactionHooks
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.transactions.timing import PAUSE_S
 
@@ -35,10 +34,11 @@ class MembershipOwner(Protocol):
     def added(self, asked_at: float) -> None:
         """Handle added partitions. `asked_at`: when the request was sent to the coordinator."""
 
-    def nothing_to_add(self) -> None:
-        """Handle that no partition waits any more."""
+    def serve_requests(self) -> None:
+        """Complete requests to commit if no partition waits any more."""
 
-    def add_failed(self, error: ConnectError) -> None: ...
+    def judge(self, error: ConnectError) -> None:
+        """Handle the coordinator's error."""
 
 
 class TransactionPartitions:
@@ -46,21 +46,20 @@ class TransactionPartitions:
 
     def __init__(
         self,
+        context: CopyContext,
         control: TransferTransactions,
-        loop: SelectorLoop,
         offsets: OffsetsPartitions,
-        hooks: TransactionHooks,
         owner: MembershipOwner,
     ) -> None:
+        self._context = context
         self._control = control
-        self._loop = loop
+        self._loop = context.loop
         self._offsets = offsets
-        self._hooks = hooks
         self._owner = owner
         self._begun: dict[PartitionCopy, int] = {}
         self._wanted: dict[PartitionCopy, None] = {}
         self._wanted_offsets: set[int] = set()
-        self._asking = self._posted = self._closed = False
+        self._asking = self._posted = False
 
     @property
     def all(self) -> Collection[PartitionCopy]:
@@ -97,9 +96,6 @@ class TransactionPartitions:
         """Reset, because the transaction has ended."""
         self._begun.clear()
 
-    def close(self) -> None:
-        self._closed = True
-
     def ask_soon(self, seconds: float = 0.0) -> None:
         if self._posted or self._asking:
             return
@@ -112,7 +108,7 @@ class TransactionPartitions:
     def _ask(self) -> None:
         self._posted = False
         wait = self._owner.may_add()
-        if self._asking or self._closed or wait is None:
+        if self._asking or wait is None:
             return
         if wait > 0 or not self._offsets.known:
             self.ask_soon(max(wait, PAUSE_S))
@@ -123,38 +119,28 @@ class TransactionPartitions:
         self._wanted.clear()
         self._wanted_offsets = set()
         if not asked and not offsets:
-            self._owner.nothing_to_add()
+            self._owner.serve_requests()
             return
         self._asking = True
         asked_at = self._loop.now()
         topic = self._offsets.topic
         future = self._control.add([*(p.target for p in asked), *((topic, n) for n in offsets)])
-        future.add_done_callback(
-            lambda done: self._loop.post(lambda: self._answered(done, asked, offsets, asked_at))
-        )
+        answered = partial(self._answered, asked, offsets, asked_at)
+        self._context.when_answered(future, answered, self._add_failed)
 
     def _answered(
         self,
-        future: Future[Mapping[TopicPartition, int]],
         asked: list[PartitionCopy],
         offsets: set[int],
         asked_at: float,
+        codes: Mapping[TopicPartition, int],
     ) -> None:
         self._asking = False
-        if self._closed:
-            return
-        try:
-            codes = future.result(timeout=0)
-        except CancelledError:
-            return
-        except ConnectError as error:
-            self._owner.add_failed(error)
-            return
         answers = {p: codes.get(p.target, ErrorCode.OPERATION_NOT_ATTEMPTED) for p in asked}
         self._begun.update({p: p.acked_position for p, code in answers.items() if code == 0})
         refused = self._take_offsets(offsets, codes)
         if refused is not None:
-            self._owner.add_failed(refused)
+            self._owner.judge(refused)
             return
         any_added = any(code == 0 for code in codes.values())
         if any_added:
@@ -163,11 +149,15 @@ class TransactionPartitions:
             if code == ErrorCode.OPERATION_NOT_ATTEMPTED:
                 self._wanted[partition] = None
             elif code:
-                self._hooks.refuse(partition, code)
+                self._context.post(RefusedByTransaction(partition, code))
             else:
-                self._hooks.refresh_interest(partition)
+                self._context.mark(partition)
         if self._wanted or self._wanted_offsets:
             self.ask_soon(0.0 if any_added else PAUSE_S)
+
+    def _add_failed(self, error: ConnectError) -> None:
+        self._asking = False
+        self._owner.judge(error)
 
     def _take_offsets(
         self, offsets: set[int], codes: Mapping[TopicPartition, int]
@@ -178,7 +168,7 @@ class TransactionPartitions:
             if code == 0:
                 made = self._offsets.add(number)
                 if made is not None:
-                    self._hooks.refresh_interest(made)
+                    self._context.mark(made)
             elif code == ErrorCode.OPERATION_NOT_ATTEMPTED or code_facts(code).retriable:
                 self._wanted_offsets.add(number)
             else:

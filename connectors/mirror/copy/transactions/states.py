@@ -1,14 +1,14 @@
 """The phases of a copy engine's transactions, as a transition table. Pure.
 
-IDLE        none is open; batches wait until their partitions were added to one
-OPEN        batches of the partitions that were added are sent
-CLOSING     its time is over: nothing more is sent, and sent batches are being answered
-STORING     its source offsets are being written
-COMMITTING  the coordinator was asked to commit
-SPOILT      it must not be committed (ABORTABLE_ERROR): sent batches are being answered
-ABORTING    the coordinator was asked to abort; then everything since the last commit is copied
-            again
-OVER        another producer has the ID, or the error is fatal: the task fails
+IDLE             none is open; batches wait until their partitions were added to one
+OPEN             batches of the partitions that were added are sent
+CLOSING          its time is over: nothing more is sent, and sent batches are being answered
+STORING          its source offsets are being written
+COMMITTING       the coordinator was asked to commit
+ABORTABLE_ERROR  it must not be committed: sent batches are being answered
+ABORTING         the coordinator was asked to abort; then everything since the last commit is copied
+                 again
+OVER             another producer has the ID, or the error is fatal: the task fails
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Phase(enum.Enum):
     CLOSING = "closing"
     STORING = "storing"
     COMMITTING = "committing"
-    SPOILT = "spoilt"
+    ABORTABLE_ERROR = "abortable error"
     ABORTING = "aborting"
     OVER = "over"
 
@@ -38,7 +38,7 @@ class Event(enum.Enum):
     ANSWERED = "all sent batches are answered"
     STORED = "the source offsets are acknowledged"
     COMMITTED = "committed"
-    SPOIL = "an error makes it impossible to commit"
+    ABORTABLE_ERROR = "an error makes it impossible to commit"
     ABORTED = "aborted"
     FAIL = "fenced, or rejected permanently"
 
@@ -50,21 +50,21 @@ _TRANSITIONS: dict[tuple[Phase, Event], Phase] = {
     (Phase.CLOSING, Event.ADDED): Phase.CLOSING,
     (Phase.STORING, Event.ADDED): Phase.STORING,
     (Phase.COMMITTING, Event.ADDED): Phase.COMMITTING,
-    (Phase.SPOILT, Event.ADDED): Phase.SPOILT,
+    (Phase.ABORTABLE_ERROR, Event.ADDED): Phase.ABORTABLE_ERROR,
     (Phase.ABORTING, Event.ADDED): Phase.ABORTING,
     (Phase.OPEN, Event.DUE): Phase.CLOSING,
     (Phase.CLOSING, Event.ANSWERED): Phase.STORING,
     (Phase.STORING, Event.STORED): Phase.COMMITTING,
     (Phase.COMMITTING, Event.COMMITTED): Phase.IDLE,
-    (Phase.IDLE, Event.SPOIL): Phase.SPOILT,
-    (Phase.OPEN, Event.SPOIL): Phase.SPOILT,
-    (Phase.CLOSING, Event.SPOIL): Phase.SPOILT,
-    (Phase.STORING, Event.SPOIL): Phase.SPOILT,
+    (Phase.IDLE, Event.ABORTABLE_ERROR): Phase.ABORTABLE_ERROR,
+    (Phase.OPEN, Event.ABORTABLE_ERROR): Phase.ABORTABLE_ERROR,
+    (Phase.CLOSING, Event.ABORTABLE_ERROR): Phase.ABORTABLE_ERROR,
+    (Phase.STORING, Event.ABORTABLE_ERROR): Phase.ABORTABLE_ERROR,
     # The coordinator rejected the commit.
-    (Phase.COMMITTING, Event.SPOIL): Phase.SPOILT,
-    (Phase.SPOILT, Event.SPOIL): Phase.SPOILT,
-    (Phase.ABORTING, Event.SPOIL): Phase.ABORTING,
-    (Phase.SPOILT, Event.ANSWERED): Phase.ABORTING,
+    (Phase.COMMITTING, Event.ABORTABLE_ERROR): Phase.ABORTABLE_ERROR,
+    (Phase.ABORTABLE_ERROR, Event.ABORTABLE_ERROR): Phase.ABORTABLE_ERROR,
+    (Phase.ABORTING, Event.ABORTABLE_ERROR): Phase.ABORTING,
+    (Phase.ABORTABLE_ERROR, Event.ANSWERED): Phase.ABORTING,
     (Phase.ABORTING, Event.ABORTED): Phase.IDLE,
     **{(phase, Event.FAIL): Phase.OVER for phase in Phase},
     **{(Phase.OVER, event): Phase.OVER for event in Event},

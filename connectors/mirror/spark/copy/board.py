@@ -44,7 +44,7 @@ class PartitionBoard:
         begins_at_start: bool = True,
         stores: bool = True,
     ) -> None:
-        """`on_begun`: it is known where one begins that was `unbegun`; it waits for `let_copy`.
+        """`on_begun`: a partition that was `start_unknown` has a start and waits for `let_copy`.
         `begins_at_start`: not where auto.offset.reset is latest. `stores`: positions are stored
         after shards, not in their transactions; then one that a loss moved back waits for that."""
         self._stores = stores
@@ -118,7 +118,7 @@ class PartitionBoard:
             and (partition.position == UNKNOWN or partition.begin_again)
             and not partition.busy
             and not partition.unsure
-            and not partition.unbegun
+            and not partition.start_unknown
             and not partition.leaving
         ]
 
@@ -127,9 +127,9 @@ class PartitionBoard:
         if partition.begin_again:
             self._created_again(partition, offset)
         if partition.position == UNKNOWN and self._on_begun is not None:
-            partition.unkept = True
+            partition.start_unsaved = True
         partition.position = offset
-        if partition.unkept and self._on_begun is not None:
+        if partition.start_unsaved and self._on_begun is not None:
             self._on_begun(partition)
         partition.begin_again = False
         partition.copy_error = None
@@ -139,9 +139,9 @@ class PartitionBoard:
 
     def begin(self, key: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
         partition = self._partitions.get(key)
-        if partition is None or not partition.unbegun:
+        if partition is None or not partition.start_unknown:
             return
-        partition.unbegun = False
+        partition.start_unknown = False
         if position is not None:
             partition.topic_id = topic_id or partition.topic_id
             self.place(partition, position)
@@ -150,7 +150,7 @@ class PartitionBoard:
         for key in keys:
             partition = self._partitions.get(key)
             if partition is not None:
-                partition.unkept = False
+                partition.start_unsaved = False
         self.news = True
 
     def was_begun_before(self, key: TopicPartition, position: int, begun: int) -> None:
@@ -180,8 +180,7 @@ class PartitionBoard:
             if found is None or found == former or found in partition.former_ids:
                 continue
             another = former is not None and partition.position != UNKNOWN
-            if former is not None:
-                partition.former_ids = joined_by(partition.former_ids, former)
+            partition.former_ids = joined_by(partition.former_ids, former)
             partition.topic_id = found
             if not another:
                 continue
@@ -270,7 +269,7 @@ class PartitionBoard:
                 or partition.standing is not None
                 or partition.leaving
                 or partition.begin_again
-                or partition.unkept
+                or partition.start_unsaved
                 or partition.retry_at > now
                 or (self._stores and partition.behind_stored)
             ):

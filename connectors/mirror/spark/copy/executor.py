@@ -23,10 +23,10 @@ from connect.errors import ConnectError
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.range_copier import CopiedRange, RangeCopier, RangeProgress, SourceRange
-from connectors.mirror.copy.settings import engine_settings
+from connectors.mirror.copy.copied_ranges import CopiedRange
+from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress, SourceRange
+from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
-from connectors.mirror.copy.transactions.interfaces import TransactionPlan
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from connectors.spark.worker_imports import leaving_zips_read
@@ -168,7 +168,7 @@ class _Copier:
         if flow.lanes is not None:
             self._lane = LaneTransactions(settings.target, flow.lanes)
             keys = partial(source_partition, config.source_cluster_alias)
-            plan = TransactionPlan(self._lane, keys, lambda: None)
+            plan = TransactionPlan(self._lane, keys)
         self.ranges = RangeCopier(settings, transactions=plan, starts_stored=True)
 
     def begin(self, claim: ClaimedProducer | None) -> None:

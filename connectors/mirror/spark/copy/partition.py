@@ -9,6 +9,7 @@ from uuid import UUID
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
+from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
@@ -51,9 +52,9 @@ class SparkPartition:
     """Waits until the target's log end was compared with the source."""
     learns: bool = False
     """Waits until the facts about its logs at the last commit were read."""
-    unbegun: bool = False
+    start_unknown: bool = False
     """No offset is stored, and it is not known yet whether there is an earlier start position."""
-    unkept: bool = False
+    start_unsaved: bool = False
     """Waits until its start position is stored."""
     loss: Loss | None = None
     """The last loss that was reported."""
@@ -128,16 +129,11 @@ class SparkPartition:
 
     @property
     def lag(self) -> int | None:
-        if self.end == UNKNOWN or self.position == UNKNOWN:
-            return None
-        return max(0, self.end - self.position)
+        return lag_in_records(self.end, self.position)
 
     def lag_ms(self, now_ms: int) -> int | None:
         """Return the age of the newest copied record while there is lag; 0 if caught up."""
-        lag = self.lag
-        if lag is None or (lag > 0 and self.newest_timestamp == UNKNOWN):
-            return None
-        return max(0, now_ms - self.newest_timestamp) if lag else 0
+        return lag_in_ms(self.lag, self.newest_timestamp, now_ms)
 
     def weight(self, offsets: int) -> int:
         """The bytes of so many offsets, as far as they can be told."""

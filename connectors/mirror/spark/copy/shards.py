@@ -30,7 +30,8 @@ from pyspark.sql.types import (
 
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import FlowLimits
-from connectors.mirror.copy.range_copier import CopiedRange, RangeProgress, SourceRange
+from connectors.mirror.copy.copied_ranges import CopiedRange
+from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.spark.copy.executor import (
     AGAIN,

@@ -16,7 +16,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
 
 from connect.clients.config.properties import fetch_settings, wire_settings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -38,7 +37,7 @@ from connectors.mirror.offsets.offset_sync_writer import (
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
-from connectors.mirror.source.base_task import BaseSourceTask
+from connectors.mirror.source.base_task import BaseSourceTask, running
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.end_offsets import Listing
 from connectors.mirror.spark.copy.exactly_once import ExactlyOnceBookkeeping
@@ -66,14 +65,6 @@ _STOP_S = 3.0
 
 _quiet_until: dict[str, float] = {}
 """Until when Spark may still copy for a stopped task (monotonic seconds), by connector."""
-
-
-T = TypeVar("T")
-
-
-def _the(owned: T | None) -> T:
-    assert owned is not None, "the task is not running"
-    return owned
 
 
 class SparkSourceTask(BaseSourceTask):
@@ -160,9 +151,9 @@ class SparkSourceTask(BaseSourceTask):
         )
         self._once = ExactlyOnceBookkeeping(
             self._board,
-            _the(self._books),
-            _the(self._history),
-            _the(self._beginnings).stored,
+            running(self._books),
+            running(self._history),
+            running(self._beginnings).stored,
             self._clock,
         )
         return LaneSettings(
@@ -184,15 +175,15 @@ class SparkSourceTask(BaseSourceTask):
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
             partition.learns = once or position is not None
-            partition.unbegun = once or position is None
+            partition.start_unknown = once or position is None
             if position is not None:
-                _the(self._history).begun(key, position)
+                running(self._history).begun(key, position)
             partition.retry_at = 0.0 if once else quiet_until
             self._board.add(partition)
         if not once:
             self._expect(stored)
         self._learn_by = self._clock.monotonic() + WITHIN_S
-        _the(self._listing).watch()
+        running(self._listing).watch()
         _LOG.info(
             "%s task %d on Spark: %d partitions, %d of them new",
             self.context.connector_name,
@@ -203,7 +194,7 @@ class SparkSourceTask(BaseSourceTask):
 
     def _expect(self, stored: Positions) -> None:
         """Set the stored offsets of new partitions."""
-        beginnings = _the(self._beginnings)
+        beginnings = running(self._beginnings)
         new = [key for key, position in stored.items() if position is None]
         alias = self._config.source_cluster_alias
         marks = self.context.offset_marks([source_partition(alias, key) for key in new])
@@ -213,9 +204,9 @@ class SparkSourceTask(BaseSourceTask):
     def _begun(self, partition: SparkPartition) -> None:
         """Handle the start position of a partition that has no stored offset."""
         key, position = partition.source, partition.position
-        _the(self._history).begun(key, position)
-        _the(self._listing).compare()
-        _the(self._beginnings).begun(key, position, partition.topic_id)
+        running(self._history).begun(key, position)
+        running(self._listing).compare()
+        running(self._beginnings).begun(key, position, partition.topic_id)
 
     def _stored(self, keys: Sequence[TopicPartition]) -> Positions:
         """Read stored offsets. May be called from any thread."""
@@ -224,31 +215,31 @@ class SparkSourceTask(BaseSourceTask):
         return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
 
     def step(self, timeout: float) -> None:
-        listing = _the(self._listing)
+        listing = running(self._listing)
         self._work_off(min(timeout, _TURN_S, listing.next_s()))
-        _the(self._books).poll()
+        running(self._books).poll()
         if self._lanes is not None:
             self._fatal = self._fatal or self._lanes.failure
-            _the(self._once).turn()
+            running(self._once).turn()
         if self._fatal is not None:
             raise self._fatal
         listing.turn()
-        _the(self._beginnings).turn()
+        running(self._beginnings).turn()
         self._learn(listing)
-        self._board.news |= _the(self._tails).turn()
-        _the(self._history).look(self._board)
+        self._board.news |= running(self._tails).turn()
+        running(self._history).look(self._board)
         self._serve()
 
     def _learn(self, listing: Listing) -> None:
         """Set the stored facts about the logs of partitions that have just started."""
         if not self._board.learning():
             return
-        facts = _the(self._books).facts()
+        facts = running(self._books).facts()
         if facts is not None or self._clock.monotonic() >= self._learn_by:
             self._board.learn(facts or {})
             if self._lanes is None:
                 # Under exactly-once a crash leaves no records without stored offsets.
-                _the(self._tails).look(self._board)
+                running(self._tails).look(self._board)
             listing.compare()
 
     def _found(self, partition: SparkPartition, found: FoundTail) -> None:
@@ -256,13 +247,13 @@ class SparkSourceTask(BaseSourceTask):
         position = partition.position
         records = 0
         for first, landed, count in () if partition.leaving else spans_from(found, position):
-            _the(self._books).copied(partition.source, [(first, count)], landed)
+            running(self._books).copied(partition.source, [(first, count)], landed)
             partition.target_end = landed + count
             records += count
         if records:
             partition.position = max(position, found.position)
             partition.metrics.found_on_target(records)
-            _the(self._history).already_copied(partition, position, records)
+            running(self._history).already_copied(partition, position, records)
             _LOG.info(
                 "%s-%d: %d records up to offset %d, after the stored offset, were on the target "
                 "already; they are not copied again",
@@ -273,8 +264,8 @@ class SparkSourceTask(BaseSourceTask):
         self._board.news = True
 
     def _lost(self, partition: SparkPartition, loss: Loss) -> None:
-        _the(self._books).lost(partition.source, loss, None)
-        _the(self._history).lost(partition, loss)
+        running(self._books).lost(partition.source, loss, None)
+        running(self._history).lost(partition, loss)
         if loss.resume is not None and self.context.transfer is None:
             # If it moved back, it is copied once that position is stored.
             self.context.request_commit()
@@ -306,7 +297,7 @@ class SparkSourceTask(BaseSourceTask):
             return False
         task = SourceTaskConfig.from_properties(config)
         if set(task.task_assigned_partitions) != self._board.assigned():
-            _the(
+            running(
                 self._books
             ).look_again()  # Other tasks may have started the partitions that are new here.
             self._assign(task.task_assigned_partitions)
@@ -325,7 +316,7 @@ class SparkSourceTask(BaseSourceTask):
 
     def drain(self, deadline: Deadline) -> None:
         self._paused = True
-        _the(self._query).request_stop()
+        running(self._query).request_stop()
         while self._batch and not deadline.expired():
             self._work_off(min(_TURN_S, deadline.remaining()))
         if self._batch:
@@ -437,20 +428,20 @@ class SparkSourceTask(BaseSourceTask):
         first: dict[TopicPartition, int | None] = {}
         for key, position in positions.items():
             partition = self._board.get(key)
-            if partition is None or not partition.unbegun:
+            if partition is None or not partition.start_unknown:
                 continue
             first[key] = position
             if position is None:
                 partition.learns = False
             else:
-                partition.unbegun = False
-                _the(self._history).begun(key, position)
+                partition.start_unknown = False
+                running(self._history).begun(key, position)
         self._board.settle(positions)
         self._expect(first)
 
     def _take(self, result: ShardResult) -> None:
         """Handle a shard's result: write it first, then let its partitions continue."""
-        books = _the(self._books)
+        books = running(self._books)
         for line in result.copied:
             self.context.topic_used(line.target[0])
             books.copied(line.source, [(line.source_start, line.records)], line.target_start)
@@ -473,7 +464,7 @@ class SparkSourceTask(BaseSourceTask):
         if self._once is not None:
             self._once.take(result)
             for records, ms in result.transactions:
-                _the(self.context.transfer).note(records, ms)
+                running(self.context.transfer).note(records, ms)
 
     def _end_batch(self, error: ConnectError | None) -> None:
         now = self._clock.monotonic()
@@ -498,8 +489,8 @@ class SparkSourceTask(BaseSourceTask):
         for partition, _ in moved:
             partition.committing()
         self._committing = moved
-        _the(self._history).reached(moved)
-        return _the(self._books).prepare(
+        running(self._history).reached(moved)
+        return running(self._books).prepare(
             [
                 Reached(
                     partition.source,
@@ -519,18 +510,18 @@ class SparkSourceTask(BaseSourceTask):
         if moved_back:
             self._board.news = True
             # The facts beside their former offsets do not hold any more.
-            _the(self._books).prepare(
+            running(self._books).prepare(
                 [
                     Reached(p.source, p.position, p.log_start, p.facts(p.position))
                     for p in moved_back
                 ]
             )
-        _the(self._beginnings).stored([partition.source for partition, _ in self._committing])
+        running(self._beginnings).stored([partition.source for partition, _ in self._committing])
         self._committing = []
-        books = _the(self._books)
+        books = running(self._books)
         for partition in self._board.take_gone():
             books.forget(partition.source)
-            _the(self._history).forget(partition.source)
+            running(self._history).forget(partition.source)
             self._metric_removers.pop(partition.source)()
         books.committed()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 from connect.clients.cluster.list_offsets import OffsetResult
@@ -15,6 +16,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
+from tests.unit.connectors.mirror.copy.contexts import context
 
 __all__ = ["AskedCluster", "SteppedLoop"]
 
@@ -55,11 +57,14 @@ class AskedCluster:
 
 
 class SteppedLoop:
-    """A loop by a clock that the test moves."""
+    """A loop by a clock that the test moves, and a context between two clusters that are asked.
+    `settings`: those of the engine."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
+        self.source, self.target = AskedCluster(), AskedCluster()
+        self.context = context(self.loop, self.clock, self.source, self.target, **settings)
 
     def partition(self, number: int, position: int = -1) -> PartitionCopy:
         """Of `topic`, which goes to `copy`."""

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
 
-from connect.clients.cluster.cluster_access import ClusterAccess
 from connect.clients.cluster.metadata import ClusterSnapshot
-from connect.clients.config.settings import ProduceSettings, WireSettings
+from connect.clients.config.settings import FetchSettings
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
 from connect.protocol.records import Record, encode_batch
-from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.brokers.routing import BrokerRouting
 from connectors.mirror.copy.brokers.source import SourceNode
-from connectors.mirror.copy.brokers.target import TargetNode
-from connectors.mirror.copy.fetch_handler import FetchResponseHandler
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.dispatcher import Dispatcher
+from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
-from connectors.mirror.copy.positions.log_validation import LogValidation
-from connectors.mirror.copy.produce_handler import ProduceResponseHandler
-from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
+from tests.support import partition_invariants
 from tests.support.fake_clock import FakeClock
+from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster
+from tests.unit.connectors.mirror.copy.contexts import context
 from tests.unit.connectors.mirror.copy.scripted_target import Fate, Log, ScriptedTarget
 
-SETTINGS = WireSettings(bootstrap=(("broker", 1),), client_id="test")
 SOURCE_BROKER, TARGET_BROKER = 9, 1
 KEYS: list[TopicPartition] = [("source", 0), ("source", 1)]
 
@@ -39,6 +34,8 @@ class Source:
 
     node_id = SOURCE_BROKER
     held = 0
+    waits_since = None
+    throttled_at = float("-inf")
 
     def __init__(self) -> None:
         self.asked: dict[TopicPartition, int] = {}
@@ -54,6 +51,9 @@ class Source:
     def pump(self) -> None:
         """Nothing is sent."""
 
+    def check_deadline(self, now: float) -> None:
+        """It is never late."""
+
 
 class Bench:
     """Fetch and produce handlers of two partitions, both led by one broker of the target."""
@@ -66,70 +66,35 @@ class Bench:
             nodes=MappingProxyType({TARGET_BROKER: ("b", 1)}),
             leaders=MappingProxyType(leaders),
         )
-        source = SimpleNamespace(
-            snapshot=ClusterSnapshot(
-                version=1,
-                nodes=MappingProxyType({SOURCE_BROKER: ("s", 9)}),
-                leaders=MappingProxyType(dict.fromkeys(KEYS, (SOURCE_BROKER, 0))),
-            ),
-            request_refresh=lambda *_: None,
+        source = AskedCluster()
+        source.snapshot = ClusterSnapshot(
+            version=1,
+            nodes=MappingProxyType({SOURCE_BROKER: ("s", 9)}),
+            leaders=MappingProxyType(dict.fromkeys(KEYS, (SOURCE_BROKER, 0))),
         )
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
-        self.budget = MemoryBudget(64 << 20)
         self.source = Source()
         self.acked: list[int] = []
-        self.partitions: dict[TopicPartition, PartitionCopy] = {}
-        link = cast("ClusterAccess", self.target)
-        self.placement = placement = BrokerRouting(
-            cast("ClusterAccess", source),
-            link,
+        self.context = context(
             self.loop,
-            self.partitions,
-            lambda: (),
-            1000,
-            lambda _: cast("SourceNode", self.source),
-            lambda number: TargetNode(
-                number,
-                link,
-                SETTINGS,
-                self.loop,
-                self.budget,
-                ProduceSettings(),
-                deliveries.on_results,
-                placement.on_flow,
-            ),
-            lambda _: None,
-            lambda partition: deliveries.relieve(partition),
-        )
-        deliveries = ProduceResponseHandler(
-            link,
-            self.loop,
-            SETTINGS,
-            self.budget,
+            self.clock,
+            source,
+            self.target,
             self._acked,
-            placement.refresh_interest,
-            lambda _: None,
-            lambda *_: None,
+            fetch=FetchSettings(max_partition_fetch_bytes=1000),
+            buffer_bytes=64 << 20,
         )
-        self.arrivals = FetchResponseHandler(
-            self.partitions,
-            cast("ClusterAccess", source),
-            self.loop,
-            self.budget,
-            CopyOptions(),
-            cast("LogValidation", SimpleNamespace()),
-            placement,
-            Throttle(self.loop, self.budget, placement.refresh_interest, self.clock),
-            1000,
-            300.0,
-        )
+        self.partitions = self.context.partitions
+        self.dispatcher = Dispatcher(self.context, None, None)
+        routing = self.dispatcher.routing
+        routing.sources[SOURCE_BROKER] = cast("SourceNode", self.source)
         for key in KEYS:
             made = PartitionCopy(key, ("copy", key[1]), PartitionMetrics("s", "t", "copy", key[1]))
             made.begin_at(0)
             self.partitions[key] = made
-            deliveries.equip(made)
-            placement.place(made)
+            self.dispatcher.producers.equip(made)
+            routing.place(made)
         self.turn()
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
@@ -141,7 +106,7 @@ class Bench:
         for _ in range(4):
             self.loop.turn(0.0)
         for partition in self.partitions.values():
-            partition.validate()
+            partition_invariants.check(partition)
 
     def fetch(self, *wanted: PartitionCopy, batches: int = 1) -> None:
         """One fetch response with batches of ten records for each of these partitions."""
@@ -156,9 +121,9 @@ class Bench:
             records = memoryview(buffer)[start : start + size]
             found.append(FetchedPartition(*partition.source, 0, 10_000, 10_000, 0, (), -1, records))
             start += size
-        held = FetchBuffer(self.budget, buffer, held=True)
+        held = FetchBuffer(self.context.budget, buffer, held=True)
         response = FetchResponse(0, 0, 1, found)
-        self.arrivals.on_fetched(cast("SourceNode", self.source), response, held)
+        self.dispatcher.on_fetched(cast("SourceNode", self.source), response, held)
         held.release()
 
     def serve(self) -> None:
@@ -172,7 +137,7 @@ class Bench:
         cast("Any", self.target)._ends.pop(TARGET_BROKER).close()
 
     def close(self) -> None:
-        for node in self.placement.targets.values():
+        for node in self.dispatcher.routing.targets.values():
             node.close()
         self.target.close_all()
         self.loop.close()

@@ -19,13 +19,12 @@ from hypothesis.stateful import (
     rule,
 )
 
-from connect.clients.cluster.cluster_link import ClusterLink
-from connect.clients.config.settings import ProduceSettings, WireSettings
+from connect.clients.config.settings import ProduceSettings
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import ProducedPartition
 from connect.protocol.records import Record, encode_batch
 from connectors.mirror.copy.brokers.target import ProduceResult, TargetNode
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import (
     UNKNOWN,
     CopyState,
@@ -34,15 +33,17 @@ from connectors.mirror.copy.partition.partition import (
 )
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.produce_handler import ProduceResponseHandler
+from connectors.mirror.copy.producer_ids import ProducerIds
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
+from tests.support import partition_invariants
 from tests.support.fake_clock import FakeClock
+from tests.unit.connectors.mirror.copy.contexts import context
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
 
 PARTITIONS = (0, 1)
 OUT_OF_ORDER = 45
 MOST_QUEUED = 8
-SETTINGS = WireSettings(bootstrap=(("broker", 1),), client_id="test")
 
 
 class Copier:
@@ -51,45 +52,34 @@ class Copier:
     def __init__(self, target: ScriptedTarget) -> None:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
-        self.budget = MemoryBudget(64 * 1024 * 1024)
         self.acked: dict[int, dict[int, int]] = {p: {} for p in PARTITIONS}
         self.resumes: dict[int, list[int]] = {p: [] for p in PARTITIONS}
-        self.left: list[PartitionCopy] = []
-        link = cast("ClusterLink", target)
-        self.deliveries = ProduceResponseHandler(
-            link,
+        self.context = context(
             self.loop,
-            SETTINGS,
-            self.budget,
+            self.clock,
+            None,
+            target,
             self._acked,
-            self.moved,
-            self.left.append,
-            self._back,
+            produce=ProduceSettings(max_request_size=1_500),
+            buffer_bytes=64 * 1024 * 1024,
         )
-        self.nodes = {
-            n: TargetNode(
-                n,
-                link,
-                SETTINGS,
-                self.loop,
-                self.budget,
-                ProduceSettings(max_request_size=1_500),
-                self.deliveries.on_results,
-                lambda node: None,
-            )
-            for n in NODES
-        }
+        self.budget = self.context.budget
+        self.producers = ProducerIds(self.context, None)
+        self.deliveries = ProduceResponseHandler(self.context, self.producers, None)
+        self.loop.after_each(self.drain)
+        self.nodes = {n: TargetNode(n, self.context, self) for n in NODES}
         for node in self.nodes.values():
             node._request_bytes = 1_500
         self.totals = CopyTotals()
-        self.partitions = {p: self.add(p) for p in PARTITIONS}
+        self.partitions: dict[int, PartitionCopy] = {}
+        self.partitions |= {p: self.add(p) for p in PARTITIONS}
 
     def add(self, number: int, position: int = 0) -> PartitionCopy:
         metrics = PartitionMetrics("s", "t", "copy", number, totals=self.totals, clock=self.clock)
         partition = PartitionCopy(("source", number), ("copy", number), metrics)
         partition.begin_at(position)
         partition.target_node = 1
-        self.deliveries.equip(partition)
+        self.producers.equip(partition)
         return partition
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
@@ -101,8 +91,20 @@ class Copier:
                 base += 1
         self.resumes[partition.source[1]].append(partition.acked_position)
 
-    def _back(self, partition: PartitionCopy, base: int) -> None:
-        raise AssertionError(f"{partition.target} has lost nothing, yet went back to {base}")
+    def on_results(self, results: Sequence[ProduceResult]) -> None:
+        self.deliveries.apply(results)
+        self.drain()
+
+    def on_flow(self, node: TargetNode) -> None:
+        """Nobody asks."""
+
+    def drain(self) -> None:
+        """As the engine does after each callback."""
+        changed, self.context.changed = self.context.changed, {}
+        for partition in changed:
+            self.moved(partition)
+        for found in self.partitions.values():
+            assert found.landed_early is None, f"{found.target} has lost nothing"
 
     def moved(self, partition: TargetPartition) -> None:
         if partition.queue and partition.target_node != UNKNOWN:
@@ -149,7 +151,6 @@ class Copier:
             self.loop.turn(0.0)
 
     def close(self) -> None:
-        self.deliveries.close()
         for node in self.nodes.values():
             node.close()
         self.loop.close()
@@ -210,7 +211,7 @@ class Delivering(RuleBasedStateMachine):
 
     @rule(number=st.sampled_from(PARTITIONS))
     def relieve(self, number: int) -> None:
-        self.copier.deliveries.relieve(self.copier.partitions[number])
+        self.copier.partitions[number].evacuate(self.copier.budget)
         self.copier.turn()
 
     @rule(number=st.sampled_from(PARTITIONS))
@@ -251,7 +252,7 @@ class Delivering(RuleBasedStateMachine):
     @invariant()
     def partitions_are_valid(self) -> None:
         for partition in self.copier.partitions.values():
-            partition.validate()
+            partition_invariants.check(partition)
 
     def teardown(self) -> None:
         copier = getattr(self, "copier", None)
@@ -297,22 +298,11 @@ TestDelivering.settings = settings(
 )
 
 
-class _LosingCopier(Copier):
-    """Its target may lose records."""
-
-    early: list[int]
-
-    def _back(self, partition: PartitionCopy, base: int) -> None:
-        self.early.append(base)
-        partition.landed_early = base
-
-
 def test_a_loss_shows_where_a_later_batch_lands_while_the_first_is_refused() -> None:
     """The first one is sent again, behind the others: its offset would not show that the target
     lost what it had before."""
     target = ScriptedTarget({("copy", n): Log() for n in PARTITIONS})
-    copier = _LosingCopier(target)
-    copier.early = []
+    copier = Copier(target)
     try:
         partition = copier.partitions[0]
         partition.target_end = 4
@@ -321,7 +311,7 @@ def test_a_loss_shows_where_a_later_batch_lands_while_the_first_is_refused() -> 
         copier.fetch(partition, 5)
         batches = [partition.take_next(), partition.take_next()]
         answers = [(OUT_OF_ORDER, -1), (0, 0)]
-        copier.deliveries.on_results(
+        copier.deliveries.apply(
             [
                 ProduceResult(
                     partition,
@@ -331,7 +321,7 @@ def test_a_loss_shows_where_a_later_batch_lands_while_the_first_is_refused() -> 
                 for batch, (error, base) in zip(batches, answers, strict=True)
             ]
         )
-        assert copier.early == [0]
+        assert partition.landed_early == 0
         assert list(partition.in_flight) == batches, "it is examined before they are sent again"
     finally:
         copier.close()

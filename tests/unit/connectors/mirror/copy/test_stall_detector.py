@@ -9,7 +9,6 @@ from typing import cast
 
 import pytest
 
-from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import EARLIEST
 from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.wire.selector_loop import SelectorLoop
@@ -20,6 +19,7 @@ from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
 from connectors.mirror.copy.stall_detector import StallDetector
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
+from tests.unit.connectors.mirror.copy.contexts import context
 
 KEY = ("t", 0)
 
@@ -45,7 +45,8 @@ class Watched:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
         self.source = Source()
-        self.watch = StallDetector(cast("ClusterLink", self.source), self.loop, 0, 0.5)
+        self.context = context(self.loop, self.clock, self.source, None)
+        self.watch = StallDetector(self.context)
         never = float("-inf")
         self.node = SimpleNamespace(
             waits_since=None, throttled_at=never, role="source broker", node_id=1
@@ -56,13 +57,15 @@ class Watched:
         self.partition.begin_at(100)
         self.partition.high_watermark = 100
         self.partition.source_node, self.partition.target_node = 1, 7
+        self.context.partitions[KEY] = self.partition
 
     def pass_by(self, seconds: int, *, paused: bool = False) -> str | None:
         nodes = cast("Mapping[int, SourceNode]", {1: self.node})
         targets = cast("Mapping[int, TargetNode]", {7: self.target})
+        self.context.fetching = not paused
         for _ in range(seconds):
             self.clock.advance(1.0)
-            self.watch.look([self.partition], nodes, targets, paused=paused)
+            self.watch.look(nodes, targets)
             self.loop.turn(0.0)
         return self.partition.error
 

@@ -15,11 +15,11 @@ from connect.clients.wire.selector_loop import SelectorLoop
 from connect.config.java_regex import compile_java_regex
 from connect.protocol.batches import BatchHeader
 from connectors.mirror.config.rates import FlowLimits, RateLimit, TopicRate
-from connectors.mirror.copy.memory import MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.throttle import FLOW_LIMIT, TOPIC_LIMIT, Throttle
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
+from tests.unit.connectors.mirror.copy.contexts import context
 
 KB = 1000
 
@@ -30,13 +30,8 @@ class Task:
     def __init__(self, *topics: tuple[str, int]) -> None:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
-        self.refreshed: list[str] = []
-        self.throttle = Throttle(
-            self.loop,
-            MemoryBudget(1 << 20),
-            lambda partition: self.refreshed.append(partition.source[0]),
-            self.clock,
-        )
+        self.context = context(self.loop, self.clock, None, None, buffer_bytes=1 << 20)
+        self.throttle = Throttle(self.context)
         self.partitions = [
             PartitionCopy(
                 (topic, number),

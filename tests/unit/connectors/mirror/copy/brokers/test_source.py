@@ -7,29 +7,16 @@ from typing import cast
 
 import pytest
 
-from connect.clients.cluster.cluster_link import ClusterLink
-from connect.clients.config.settings import FetchSettings, WireSettings
-from connectors.mirror.copy.brokers.source import SourceNode
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.brokers.source import FetchResponses, SourceNode
 from connectors.mirror.copy.throttle import Throttle
-from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
+from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
 
 
 class Node(SteppedLoop):
     def __init__(self) -> None:
         super().__init__()
-        budget = MemoryBudget(1 << 20)
-        self.node = SourceNode(
-            1,
-            cast("ClusterLink", AskedCluster()),
-            WireSettings(bootstrap=(("b", 1),), client_id="test"),
-            self.loop,
-            budget,
-            FetchSettings(),
-            Throttle(self.loop, budget, lambda _: None, self.clock),
-            lambda *_: None,
-            lambda *_: None,
-        )
+        nobody = cast("FetchResponses", None)
+        self.node = SourceNode(1, self.context, Throttle(self.context), nobody)
 
     def ask(self) -> None:
         """As when a fetch is sent."""

@@ -12,6 +12,7 @@ from connectors.mirror.copy.partition.states import CopyEvent, CopyLife, CopySta
 from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.metrics import PartitionMetrics
+from tests.support import partition_invariants
 
 BUDGET = MemoryBudget(1 << 20)
 
@@ -127,7 +128,7 @@ def test_a_recovery_waits_for_all_answers_and_resends_the_same_sequence_numbers(
     assert made.to_resolve
     assert made.requeue() == (Failure.RETRY, "gone")
     made.delay()
-    made.validate()
+    partition_invariants.check(made)
     assert [each.sequence for each in made.queue] == [0, 3]
     assert made.waited()
     assert made.take_next() is first
@@ -140,7 +141,7 @@ def test_sequence_numbers_of_dropped_batches_are_given_again() -> None:
     failed(made)
     made.requeue()
     made.block()
-    made.validate()
+    partition_invariants.check(made)
     assert (made.next_sequence, made.position, made.state) == (0, 0, CopyState.BLOCKED)
 
 
@@ -151,7 +152,7 @@ def test_a_batch_that_the_target_may_have_is_not_dropped() -> None:
     made.requeue()
     made.delay()
     made.shed(BUDGET)
-    made.validate()
+    partition_invariants.check(made)
     assert [each.start for each in made.queue] == [0]
     with pytest.raises(InvariantBroken, match="was dropped, but the target may have written it"):
         made.block()
@@ -197,7 +198,7 @@ def test_halves_of_a_batch_keep_range_and_sequence_numbers() -> None:
     assert made.requeue() == (Failure.SPLIT, "refused")
     made.split_head(BUDGET)
     made.recovered()
-    made.validate()
+    partition_invariants.check(made)
     assert [(each.start, each.resume, each.sequence) for each in made.queue] == [
         (0, 5, 0),
         (5, 10, 5),

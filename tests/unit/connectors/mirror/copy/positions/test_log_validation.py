@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 from uuid import UUID
 
 import pytest
 
-from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import LATEST
-from connect.clients.config.settings import FetchSettings
 from connect.errors import BrokerUnavailable
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.copy.context import EarlyAppendExplained
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.positions.log_validation import LogValidation
 from connectors.mirror.copy.positions.offset_reset import OffsetReset
 from connectors.mirror.offsets.log_identity import LogIdentity
-from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
+from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
+from tests.unit.connectors.mirror.copy.contexts import posted
 
 
 class Checking(SteppedLoop):
     def __init__(self) -> None:
-        super().__init__()
-        self.target = AskedCluster()
-        self.checked: list[PartitionCopy] = []
-        self.source = AskedCluster()
-        source = cast("ClusterLink", self.source)
         self.policies: dict[LossKind, LossPolicy] = {}
-        self.starts = OffsetReset(
-            source,
-            self.loop,
-            FetchSettings(),
-            self.checked.append,
-            LossPolicies(kinds=self.policies),
-        )
-        self.explained: list[PartitionCopy] = []
-        self.checks = LogValidation(
-            source,
-            cast("ClusterLink", self.target),
-            self.loop,
-            self.starts,
-            self.checked.append,
-            self.explained.append,
-        )
+        super().__init__(losses=LossPolicies(kinds=self.policies))
+        self.starts = OffsetReset(self.context)
+        self.checks = LogValidation(self.context, self.starts)
+
+    @property
+    def checked(self) -> list[TargetPartition]:
+        """Those that may be fetched again."""
+        return list(self.context.changed)
+
+    @property
+    def explained(self) -> list[PartitionCopy]:
+        return [event.partition for event in posted(self.context, EarlyAppendExplained)]
+
+    def lands_early(self, partition: PartitionCopy, offset: int) -> None:
+        """The target appended the oldest batch in flight before the known log end."""
+        partition.appended_early(offset, self.target.snapshot.version)
 
     def copied_before(self, number: int, end: int) -> PartitionCopy:
         """A partition that earlier runs copied up to this offset, as a start finds it."""
@@ -190,7 +185,7 @@ def test_a_batch_that_lands_early_in_a_new_topic_tells_of_the_new_topic(
 ) -> None:
     partition = checking.copied_before(0, end=100)
     partition.target_topic_id = UUID(int=1)
-    checking.checks.landed_early(partition, 0)
+    checking.lands_early(partition, 0)
     assert partition.send_held, "its cause is not known yet"
     checking.checks.follow(partition)
     assert checking.explained == [], "the metadata is as old as before"
@@ -209,7 +204,7 @@ def test_a_batch_that_lands_early_in_the_same_topic_tells_of_its_loss(
 ) -> None:
     partition = checking.copied_before(0, end=100)
     partition.target_topic_id = UUID(int=1)
-    checking.checks.landed_early(partition, 60)
+    checking.lands_early(partition, 60)
     for _ in range(2):
         checking.target.names(partition.target[0], UUID(int=1))
         checking.checks.follow(partition)
@@ -220,7 +215,7 @@ def test_a_batch_that_lands_early_in_the_same_topic_tells_of_its_loss(
 
 def test_a_partition_that_leaves_does_not_wait_for_the_cause(checking: Checking) -> None:
     partition = checking.copied_before(0, end=100)
-    checking.checks.landed_early(partition, 60)
+    checking.lands_early(partition, 60)
     partition.leaving = True
     checking.checks.follow(partition)
     assert checking.explained == [partition]
@@ -242,7 +237,7 @@ def test_a_loss_of_the_target_is_told_while_one_of_the_source_is_looked_into(
 ) -> None:
     """Its batch in flight lands early; once it is acknowledged, nothing would tell of the loss."""
     partition = _both_lose(checking)
-    checking.checks.landed_early(partition, 60)
+    checking.lands_early(partition, 60)
     assert partition.send_held
     for _ in range(2):
         checking.target.names(partition.target[0], UUID(int=1))

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import cast
 from uuid import uuid4
 
 import pytest
 
-from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
 from connect.clients.config.settings import AutoOffsetReset, FetchSettings
 from connect.errors import BrokerUnavailable
+from connectors.mirror.copy.context import Located
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
 from connectors.mirror.copy.positions.offset_reset import OffsetReset
-from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster, SteppedLoop
+from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
+from tests.unit.connectors.mirror.copy.contexts import posted
 
 
 class Starting(SteppedLoop):
     def __init__(self, reset: AutoOffsetReset = "earliest") -> None:
-        super().__init__()
-        self.source = AskedCluster()
-        self.located: list[PartitionCopy] = []
-        self.starts = OffsetReset(
-            cast("ClusterLink", self.source),
-            self.loop,
-            FetchSettings(auto_offset_reset=reset),
-            self.located.append,
-        )
+        super().__init__(fetch=FetchSettings(auto_offset_reset=reset))
+        self.starts = OffsetReset(self.context)
+
+    @property
+    def located(self) -> list[PartitionCopy]:
+        return [event.partition for event in posted(self.context, Located)]
 
 
 @pytest.fixture

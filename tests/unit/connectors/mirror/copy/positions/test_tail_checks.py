@@ -9,16 +9,17 @@ from dataclasses import dataclass
 import pytest
 
 from connect.errors import BrokerUnavailable
+from connectors.mirror.copy.context import CopyListener, TailCompared
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.tail_checks import (
     FoundTail,
     TailChecks,
-    TailPlan,
     TailQuestion,
 )
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
+from tests.unit.connectors.mirror.copy.contexts import posted
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,20 @@ class Found:
 
 class Comparing(SteppedLoop):
     def __init__(self) -> None:
-        super().__init__()
-        self.questions: list[tuple[TailQuestion, Future[FoundTail]]] = []
         self.found: list[tuple[Sequence[OffsetRun], int]] = []
-        self.passed: list[tuple[int, int]] = []
-        self.done: list[PartitionCopy] = []
-        self.checks = TailChecks(
-            self.loop,
-            TailPlan(self, lambda _, first, records: self.passed.append((first, records))),
-            lambda _, runs, base: self.found.append((runs, base)),
-            self.done.append,
+        super().__init__(
+            listener=CopyListener(
+                acked=lambda _, runs, base: self.found.append((runs, base)),
+                found=lambda _, first, records: self.passed.append((first, records)),
+            )
         )
+        self.questions: list[tuple[TailQuestion, Future[FoundTail]]] = []
+        self.passed: list[tuple[int, int]] = []
+        self.checks = TailChecks(self.context, self)
+
+    @property
+    def done(self) -> list[PartitionCopy]:
+        return [event.partition for event in posted(self.context, TailCompared)]
 
     def look(self, question: TailQuestion) -> Future[FoundTail]:
         self.questions.append((question, Future()))
@@ -60,7 +64,6 @@ class Comparing(SteppedLoop):
 def comparing() -> Iterator[Comparing]:
     made = Comparing()
     yield made
-    made.checks.close()
     made.loop.close()
 
 

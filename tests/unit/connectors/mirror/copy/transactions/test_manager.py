@@ -6,35 +6,43 @@ moved.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType, SimpleNamespace
-from typing import cast
 from uuid import UUID
 
 import pytest
 
-from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.metadata import ClusterSnapshot
-from connect.clients.transactions.coordinator import TransactionSpoilt
+from connect.clients.transactions.coordinator import AbortableTransactionError
 from connect.clients.transactions.producer import ProducerFenced
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
 from connect.protocol.records import Record, encode_batch, iter_records
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from connectors.mirror.copy.context import (
+    CopyListener,
+    LossFound,
+    Overdue,
+    RefusedByTransaction,
+    Settled,
+)
+from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyLife, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.transactions.interfaces import Settled, TransactionPlan
+from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.copy.transactions.states import Phase
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import noted_facts
+from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.fake_clock import FakeClock
+from tests.unit.connectors.mirror.copy.contexts import context
 
 OFFSETS = "offsets"
 TIMEOUT_S = 60.0
@@ -93,13 +101,11 @@ class Bench:
     def __init__(self, boundary_s: float | None = None) -> None:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
-        self.budget = MemoryBudget(1 << 20)
         self.control = Coordinator()
         self.control.boundary_s = boundary_s
-        self.fetching = True
-        self.silent: set[TargetPartition] = set()
         self.refused: list[tuple[PartitionCopy, int]] = []
-        self.settled: list[Settled] = []
+        self.settled: list[tuple[PartitionCopy, Sequence[OffsetRun]]] = []
+        self.on_lost: Callable[[PartitionCopy], None] = lambda _: None
         self.cut: list[TargetPartition] = []
         self.committed = 0
         self.partitions: Collection[PartitionCopy] = [self.partition(n) for n in (0, 1)]
@@ -107,12 +113,19 @@ class Bench:
             snapshot=ClusterSnapshot(partition_counts=MappingProxyType({OFFSETS: 1})),
             request_refresh=lambda topics: None,
         )
+        listener = CopyListener(
+            acked=lambda partition, runs, _: self.settled.append((partition, runs)),
+            lost=lambda partition, _: self.on_lost(partition),
+            committed=self._told,
+        )
+        self.context = context(
+            self.loop, self.clock, None, link, listener=listener, buffer_bytes=1 << 20
+        )
+        self.context.partitions.update({p.source: p for p in self.partitions})
+        self.loop.after_each(self.drain)
         self.transactions = TransactionManager(
-            TransactionPlan(self.control, lambda key: {"t": key[0], "p": key[1]}, self._told),
-            self.loop,
-            cast("ClusterLink", link),
-            self.budget,
-            self,
+            self.context,
+            TransactionPlan(self.control, lambda key: {"t": key[0], "p": key[1]}),
         )
         for partition in self.partitions:
             self.transactions.equip(partition)
@@ -131,25 +144,22 @@ class Bench:
     def _told(self) -> None:
         self.committed += 1
 
-    # What transactions ask.
+    # What transactions post.
 
-    def refresh_interest(self, partition: TargetPartition) -> None:
-        """Offered again: as the target's node does, ask whether it may be sent."""
-        if partition.queue:
-            self.transactions.admits(partition)
-
-    def waits_for_silent(self, partition: TargetPartition) -> bool:
-        return partition in self.silent
-
-    def cut_off(self, partition: TargetPartition) -> None:
-        self.cut.append(partition)
-
-    def refuse(self, partition: PartitionCopy, code: int) -> None:
-        partition.block()
-        self.refused.append((partition, code))
-
-    def settle(self, settled: Settled) -> None:
-        self.settled.append(settled)
+    def drain(self) -> None:
+        """As the engine does after each callback."""
+        while self.context.events or self.context.changed:
+            while self.context.events:
+                event = self.context.events.popleft()
+                if isinstance(event, Overdue):
+                    self.cut.append(event.partition)
+                elif isinstance(event, RefusedByTransaction):
+                    event.partition.block()
+                    self.refused.append((event.partition, event.code))
+            changed, self.context.changed = self.context.changed, {}
+            for partition in changed:
+                if partition.queue:  # As the target's node does, ask whether it may be sent.
+                    self.transactions.admits(partition)
 
     # What happens.
 
@@ -172,11 +182,12 @@ class Bench:
                 resume=first + records,
                 max_timestamp=0,
                 shallow=True,
-                buffer=FetchBuffer(self.budget, data),
+                buffer=FetchBuffer(self.context.budget, data),
             ),
             first,
         )
-        self.refresh_interest(partition)
+        self.context.mark(partition)
+        self.drain()
         self.turn()
 
     def allow(self, codes: Mapping[TopicPartition, int] | None = None) -> None:
@@ -212,6 +223,7 @@ class Bench:
         self.turn(10.0)
         assert self.phase() is Phase.STORING
         (offsets,) = self.transactions.offsets_partitions
+        assert isinstance(offsets, OffsetsPartition)
         return offsets
 
     def commit(self) -> None:
@@ -221,10 +233,15 @@ class Bench:
         self.control.commits[-1][1].set_result(None)
         self.turn()
 
-    def spoil(self, partition: PartitionCopy) -> None:
+    def abort_for(self, partition: PartitionCopy) -> None:
         answer = ProducedPartition(*partition.target, OUT_OF_ORDER, -1, -1, -1, None)
-        assert self.transactions.spoils(answer)
-        self.transactions.spoil(partition, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+        assert self.transactions.aborts(answer)
+        self.transactions.abort_for(partition, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+
+
+def loss_of(partition: PartitionCopy) -> Loss:
+    kind, policy = LossKind.RETENTION, LossPolicy.REPORT
+    return Loss(kind, policy, partition.source, partition.target, 0, 5, 0, 5)
 
 
 @pytest.fixture
@@ -270,7 +287,7 @@ def test_it_is_told_after_the_commit_and_not_before(bench: Bench) -> None:
     assert one.stored_position == 100
     bench.control.commits[0][1].set_result(None)
     bench.turn()
-    assert [(each.partition, each.runs) for each in bench.settled] == [(one, ((100, 10),))]
+    assert bench.settled == [(one, ((100, 10),))]
     assert (one.stored_position, bench.committed) == (110, 1)
     assert bench.phase() is Phase.IDLE
 
@@ -321,7 +338,7 @@ def test_what_was_aborted_is_next_again_under_another_producer(bench: Bench) -> 
     bench.copy(one)
     bench.fetched(one)
     bench.send(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn()
     assert bench.control.aborts == [], "what was sent is not answered yet"
     one.failed(one.in_flight[0], Failure.RETRY, "gone", maybe=True)
@@ -342,35 +359,36 @@ def test_what_was_aborted_is_next_again_under_another_producer(bench: Bench) -> 
     bench.send(one)
     bench.answer(one)
     bench.commit()
-    assert [each.runs for each in bench.settled] == [((100, 10),)]
+    assert bench.settled == [(one, ((100, 10),))]
 
 
 def test_a_loss_is_told_after_what_was_acknowledged_before_it(bench: Bench) -> None:
     one, two = bench.partitions
-    told: list[tuple[str, int]] = []
-    tell = bench.transactions.tell
+    told: list[tuple[PartitionCopy, int]] = []
+    bench.on_lost = lambda partition: told.append((partition, len(bench.settled)))
     bench.copy(one)
-    tell(two, lambda: told.append(("not part of it", len(bench.settled))))
-    tell(one, lambda: told.append(("in the middle", len(bench.settled))))
+    bench.transactions.report(LossFound(two, loss_of(two)))
+    bench.transactions.report(LossFound(one, loss_of(one)))
     bench.fetched(one)
     bench.send(one)
     bench.answer(one)
     bench.commit()
-    assert told == [("not part of it", 0), ("in the middle", 1)]
+    assert told == [(two, 0), (one, 1)], "the second is part of the transaction"
     assert len(bench.settled) == 2
 
 
 def test_a_loss_is_told_though_the_transaction_is_aborted(bench: Bench) -> None:
     one = first(bench)
-    told: list[str] = []
+    told: list[PartitionCopy] = []
+    bench.on_lost = told.append
     bench.copy(one)
-    bench.transactions.tell(one, lambda: told.append("lost"))
-    bench.spoil(one)
+    bench.transactions.report(LossFound(one, loss_of(one)))
+    bench.abort_for(one)
     bench.turn()
     assert told == []
     bench.control.aborts[0][1].set_result(None)
     bench.turn()
-    assert (told, bench.settled) == (["lost"], [])
+    assert (told, bench.settled) == ([one], [])
 
 
 def test_a_place_in_a_log_that_is_another_now_is_not_what_is_stored(bench: Bench) -> None:
@@ -413,7 +431,7 @@ def test_what_an_aborted_transaction_was_to_store_is_not_stored(bench: Bench) ->
     one = first(bench)
     bench.copy(one)
     bench.until_storing()
-    bench.transactions.spoil(one, "simulated")
+    bench.transactions.abort_for(one, "simulated")
     bench.turn()
     bench.control.aborts[0][1].set_result(None)
     bench.turn()
@@ -457,7 +475,7 @@ def test_what_the_commit_before_had_is_not_copied_again(bench: Bench) -> None:
     bench.copy(one)
     bench.commit()
     bench.copy(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn()
     bench.control.aborts[0][1].set_result(None)
     bench.turn()
@@ -469,7 +487,7 @@ def test_a_connection_without_answers_is_cut_before_the_abort(bench: Bench) -> N
     bench.fetched(one)
     bench.allow()
     bench.send(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn(6.0)
     assert bench.cut == [one]
 
@@ -493,7 +511,7 @@ def test_one_in_trouble_does_not_keep_the_others_from_sending_until_it_lasts(ben
     bench.fetched(two)
     bench.allow()
     bench.send(two)
-    bench.silent.add(two)
+    bench.context.silent.add(two.sent_node)
     bench.turn(10.0)
     bench.fetched(one)
     assert bench.transactions.admits(one), "it is still open"
@@ -501,7 +519,7 @@ def test_one_in_trouble_does_not_keep_the_others_from_sending_until_it_lasts(ben
     assert bench.phase() is Phase.CLOSING
     bench.turn(TIMEOUT_S / 3)
     bench.turn(6.0)
-    assert bench.phase() is Phase.SPOILT
+    assert bench.phase() is Phase.ABORTABLE_ERROR
     assert bench.cut == [two]
 
 
@@ -520,7 +538,7 @@ def test_a_commit_that_is_refused_is_an_abort(bench: Bench) -> None:
     offsets = bench.until_storing()
     bench.send(offsets)
     bench.answer(offsets)
-    bench.control.commits[0][1].set_exception(TransactionSpoilt("TRANSACTION_ABORTABLE"))
+    bench.control.commits[0][1].set_exception(AbortableTransactionError("TRANSACTION_ABORTABLE"))
     bench.turn()
     assert [why for why, _ in bench.control.aborts] == ["TRANSACTION_ABORTABLE"]
     bench.control.aborts[0][1].set_result(None)
@@ -531,11 +549,13 @@ def test_a_commit_that_is_refused_is_an_abort(bench: Bench) -> None:
 def test_an_abort_that_is_refused_fails_the_task(bench: Bench) -> None:
     one = first(bench)
     bench.copy(one)
-    bench.spoil(one)
+    bench.abort_for(one)
     bench.turn()
-    bench.control.aborts[0][1].set_exception(TransactionSpoilt("INVALID_PRODUCER_ID_MAPPING"))
+    bench.control.aborts[0][1].set_exception(
+        AbortableTransactionError("INVALID_PRODUCER_ID_MAPPING")
+    )
     bench.turn()
-    assert isinstance(bench.transactions.failure, TransactionSpoilt)
+    assert isinstance(bench.transactions.failure, AbortableTransactionError)
 
 
 def test_a_commit_of_unknown_outcome_fails_the_task(bench: Bench) -> None:
@@ -574,7 +594,7 @@ def test_the_asked_interval_is_kept(bench: Bench) -> None:
 @pytest.mark.parametrize("bench", [20.0], indirect=True)
 def test_without_fetching_it_ends_at_once(bench: Bench) -> None:
     bench.copy(first(bench))
-    bench.fetching = False
+    bench.context.fetching = False
     bench.turn(0.1)
     assert bench.phase() is Phase.STORING
 
@@ -590,7 +610,7 @@ def test_adding_partitions_that_fails_while_it_is_committed_aborts_what_follows(
     bench.send(offsets)
     bench.answer(offsets)
     assert bench.phase() is Phase.COMMITTING
-    bench.control.adds[-1].set_exception(TransactionSpoilt("TRANSACTION_ABORTABLE"))
+    bench.control.adds[-1].set_exception(AbortableTransactionError("TRANSACTION_ABORTABLE"))
     bench.turn()
     assert bench.control.aborts == []
     bench.control.commits[0][1].set_result(None)
@@ -604,7 +624,7 @@ def test_nothing_is_committed_before_the_offsets_are_acknowledged(bench: Bench) 
     was committed without it."""
     bench.copy(first(bench))
     offsets = bench.until_storing()
-    offsets.evacuate(bench.budget)
+    offsets.evacuate(bench.context.budget)
     bench.transactions.answered(some_idle=True)
     bench.turn()
     assert (bench.phase(), bench.control.commits) == (Phase.STORING, [])

@@ -28,8 +28,8 @@ def test_a_transaction_is_opened_closed_stored_and_committed() -> None:
 @pytest.mark.parametrize("done", range(len(COMMIT)))
 def test_from_anywhere_it_can_be_aborted_and_begun_again(done: int) -> None:
     made = life(*COMMIT[:done])
-    assert made.on(Event.SPOIL) is Phase.SPOILT
-    assert made.on(Event.SPOIL) is Phase.SPOILT
+    assert made.on(Event.ABORTABLE_ERROR) is Phase.ABORTABLE_ERROR
+    assert made.on(Event.ABORTABLE_ERROR) is Phase.ABORTABLE_ERROR
     assert made.on(Event.ANSWERED) is Phase.ABORTING
     assert made.on(Event.ABORTED) is Phase.IDLE
     assert made.on(Event.ADDED) is Phase.OPEN
@@ -44,10 +44,10 @@ def test_from_anywhere_it_can_be_aborted_and_begun_again(done: int) -> None:
         [Event.ADDED, Event.COMMITTED],
         [Event.ADDED, Event.DUE, Event.STORED],
         [Event.ADDED, Event.DUE, Event.DUE],
-        [Event.ADDED, Event.SPOIL, Event.STORED],
-        [Event.ADDED, Event.SPOIL, Event.DUE],
-        [Event.ADDED, Event.SPOIL, Event.COMMITTED],
-        [Event.ADDED, Event.SPOIL, Event.ANSWERED, Event.COMMITTED],
+        [Event.ADDED, Event.ABORTABLE_ERROR, Event.STORED],
+        [Event.ADDED, Event.ABORTABLE_ERROR, Event.DUE],
+        [Event.ADDED, Event.ABORTABLE_ERROR, Event.COMMITTED],
+        [Event.ADDED, Event.ABORTABLE_ERROR, Event.ANSWERED, Event.COMMITTED],
     ],
 )
 def test_what_cannot_come_tells_what_came_before(events: list[Event]) -> None:

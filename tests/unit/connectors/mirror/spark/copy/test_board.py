@@ -271,7 +271,9 @@ def test_where_it_is_to_stand_still_a_topic_created_again_does() -> None:
     assert the(made).health(NOW_MS, None).details["state"] == "standing"
 
 
-def unbegun(policy: LossPolicy = LossPolicy.REPORT) -> tuple[PartitionBoard, list[int], list[Loss]]:
+def without_start(
+    policy: LossPolicy = LossPolicy.REPORT,
+) -> tuple[PartitionBoard, list[int], list[Loss]]:
     """A partition with nothing stored; where it was begun, and what is told of losses."""
     begun: list[int] = []
     told: list[Loss] = []
@@ -281,14 +283,14 @@ def unbegun(policy: LossPolicy = LossPolicy.REPORT) -> tuple[PartitionBoard, lis
         on_begun=lambda partition: begun.append(partition.position),
     )
     for partition in board(position=UNKNOWN):
-        partition.unbegun = True
+        partition.start_unknown = True
         made.add(partition)
     made.ends({KEY: 100}, NOW_MS)
     return made, begun, told
 
 
 def test_where_one_begins_is_kept_before_it_is_copied() -> None:
-    made, begun, _ = unbegun()
+    made, begun, _ = without_start()
     assert made.unplaced() == []
     made.begin(KEY, None, None)
     (unplaced,) = made.unplaced()
@@ -300,7 +302,7 @@ def test_where_one_begins_is_kept_before_it_is_copied() -> None:
 
 
 def test_one_that_was_begun_before_goes_on_from_there() -> None:
-    made, begun, told = unbegun()
+    made, begun, told = without_start()
     old, new = uuid4(), uuid4()
     made.begin(KEY, 5, old)
     made.let_copy([KEY])
@@ -313,7 +315,7 @@ def test_one_that_was_begun_before_goes_on_from_there() -> None:
 
 def test_that_it_was_begun_before_is_told_also_when_it_comes_out_late() -> None:
     for policy, resume in ((LossPolicy.REPORT, 20), (LossPolicy.FAIL, None)):
-        made, _, told = unbegun(policy)
+        made, _, told = without_start(policy)
         made.begin(KEY, None, None)
         (unplaced,) = made.unplaced()
         made.place(unplaced, 20)
