@@ -26,7 +26,7 @@ from tests.benchmarks.machine import describe_machine
 from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.report import as_text, update_page
 from tests.benchmarks.results import Results
-from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System
+from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System, with_tasks
 from tests.runs.counts import note
 
 LATENCY, START, IDLE = "latency", "start", "idle"
@@ -50,6 +50,10 @@ def _list(allowed: Sequence[str], text: str) -> list[str]:
     return chosen
 
 
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks", description=(__doc__ or "").partition("\n")[0]
@@ -65,6 +69,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         type=lambda text: _list(tuple(SYSTEMS), text),
         metavar="LIST",
         help=f"of {','.join(SYSTEMS)} (default: all)",
+    )
+    parser.add_argument(
+        "--tasks-max",
+        type=_numbers,
+        default=[],
+        metavar="LIST",
+        help="run every system with each of these tasks.max in turn (default: 2)",
     )
     parser.add_argument("--records", type=int, help="records of each flow (default: its own)")
     parser.add_argument("--rounds", type=int, help="turns of every system (default: 2)")
@@ -96,7 +107,9 @@ class Bench:
         self._quick = quick
         self._names: list[str] = arguments.flows or list(QUICK if quick else EVERYTHING)
         chosen: list[str] = arguments.systems or ([JAVA, OURS] if quick else list(SYSTEMS))
-        self._systems = [SYSTEMS[name] for name in chosen]
+        systems = [SYSTEMS[name] for name in chosen]
+        counts: list[int] = arguments.tasks_max
+        self._systems = [with_tasks(s, n) for n in counts for s in systems] if counts else systems
         self._rounds: int = arguments.rounds or (1 if quick else 2)
         self._records: int | None = arguments.records
         self._idle_partitions: int = arguments.idle_partitions
