@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from connect.errors import ConnectError
@@ -21,16 +21,22 @@ from tests.benchmarks.copying import measure_copy
 from tests.benchmarks.filling import fill
 from tests.benchmarks.flows import FLOWS, QUICK_FLOWS, Flow
 from tests.benchmarks.idle import measure_idle
-from tests.benchmarks.latency import Pace, measure_direct, measure_latency, measure_start
+from tests.benchmarks.latency import (
+    Pace,
+    measure_busy,
+    measure_direct,
+    measure_latency,
+    measure_start,
+)
 from tests.benchmarks.machine import describe_machine
 from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.report import as_text, update_page
-from tests.benchmarks.results import Results
+from tests.benchmarks.results import LatencyResult, Results
 from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System, with_tasks
 from tests.runs.counts import note
 
-LATENCY, START, IDLE = "latency", "start", "idle"
-EVERYTHING = (*FLOWS, LATENCY, START, IDLE)
+LATENCY, BUSY, START, IDLE = "latency", "latency-busy", "start", "idle"
+EVERYTHING = (*FLOWS, LATENCY, BUSY, START, IDLE)
 QUICK = (*QUICK_FLOWS, LATENCY, START)
 _ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -129,8 +135,8 @@ class Bench:
     def _measure(self, arena: Arena, name: str) -> None:
         if name in FLOWS:
             self._copy(arena, FLOWS[name])
-        elif name == LATENCY:
-            self._latency(arena)
+        elif name in (LATENCY, BUSY):
+            self._latency(arena, measure_busy if name == BUSY else measure_latency)
         elif name == START:
             self._start(arena)
         else:
@@ -165,11 +171,15 @@ class Bench:
         """Tuning for throughput makes latency worse and a start no faster."""
         return [system for system in self._systems if system.name != JAVA_TUNED]
 
-    def _latency(self, arena: Arena) -> None:
+    def _latency(
+        self, arena: Arena, measure: Callable[[Arena, System, Pace, int], LatencyResult]
+    ) -> None:
         pace = _QUICK_PACE if self._quick else Pace()
         for turn in range(1, self._rounds + 1):
             measured = [measure_direct(arena, pace, turn)] + [
-                measure_latency(arena, system, pace, turn) for system in self._untuned()
+                measure(arena, system, pace, turn)
+                for system in self._untuned()
+                if measure is measure_latency or system.name.startswith(OURS)
             ]
             self.results.latencies += measured
             for found in measured:
