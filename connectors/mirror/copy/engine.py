@@ -31,7 +31,7 @@ from connectors.mirror.copy.brokers.routing import BrokerRouting
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.fetch_handler import FetchResponseHandler
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.memory import MemoryBudget, SharedMemory
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.positions.log_validation import LogValidation
@@ -88,16 +88,18 @@ class CopyEngine:
         tails: TailPlan | None = None,
         open_cluster: OpenCluster = ClusterLink,
         loop: SelectorLoop | None = None,
+        memory: SharedMemory | None = None,
     ) -> None:
         """`transactions`: write exactly once; `on_acked` then receives committed batches only.
         `on_begun`: called with the start position of a partition that had none (`begin`); the
         partition is not fetched before `let_copy`. `tails`: finds records that a crash left on the
         target, so that they are not copied again; None: they are copied again. `open_cluster` and
-        `loop`: replace the real clusters and loop in simulations; `close` closes both."""
+        `loop`: replace the real clusters and loop in simulations; `close` closes both. `memory`:
+        shared with other engines; None: not shared."""
         self._settings = settings
         self._clock = clock
         self._loop = loop or SelectorLoop(clock)
-        self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
+        self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes, memory)
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self._departed: list[PartitionCopy] = []
         # Create this before the links, because their threads call `_on_metadata` as soon as a
@@ -333,6 +335,17 @@ class CopyEngine:
         if self._transactions is not None and self._transactions.failure is not None:
             raise self._transactions.failure
 
+    def descriptor(self) -> int | None:
+        """Return a file descriptor that is readable while `step` has work, also after `wake`; None
+        if the system has none that another poller could watch."""
+        return self._loop.descriptor()
+
+    def due_in_s(self) -> float:
+        """Return the seconds until `step` has work although the descriptor is not readable. Sends
+        the requests made since the last step, because only their answers make it readable."""
+        self._placement.pump_sources()
+        return self._loop.due_in_s()
+
     def wake(self) -> None:
         """Make a waiting `step` return. From any thread."""
         self._loop.wake()
@@ -421,6 +434,7 @@ class CopyEngine:
         self._source.close()
         self._target.close()
         self._loop.close()
+        self._budget.close()
 
     # Leaders.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import selectors
 import socket
 import threading
 from collections.abc import Iterator
@@ -112,3 +114,54 @@ def test_after_closing_waking_and_posting_do_nothing(clock: FakeClock) -> None:
     loop.close()
     loop.wake()
     loop.post(lambda: pytest.fail("ran after close"))
+
+
+def readable(loop: SelectorLoop) -> bool:
+    """Whether another poller would wake for it."""
+    descriptor = loop.descriptor()
+    assert descriptor is not None
+    with selectors.DefaultSelector() as outer:
+        outer.register(descriptor, selectors.EVENT_READ)
+        return bool(outer.select(0.0))
+
+
+def test_its_descriptor_is_readable_while_a_socket_is(loop: SelectorLoop) -> None:
+    ours, theirs = channel()
+    loop.watch(ours, lambda mask: None)
+    assert not readable(loop)
+    theirs.send(b"x")
+    assert readable(loop)
+    loop.turn(0.0)
+    assert readable(loop), "the byte was not read"
+    loop.unwatch(ours)
+    assert not readable(loop)
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("how", ["wake", "post"])
+def test_its_descriptor_is_readable_once_after_a_wake(loop: SelectorLoop, how: str) -> None:
+    if how == "wake":
+        loop.wake()
+    else:
+        loop.post(lambda: None)
+    assert readable(loop)
+    loop.turn(0.0)
+    assert not readable(loop)
+
+
+def test_it_says_when_it_has_something_to_do_without_its_descriptor(
+    loop: SelectorLoop, clock: FakeClock
+) -> None:
+    assert loop.due_in_s() == math.inf
+    loop.after(3.0, lambda: None)
+    loop.after(5.0, lambda: None)
+    clock.advance(1.0)
+    assert loop.due_in_s() == 2.0
+    clock.advance(2.5)
+    assert loop.due_in_s() == 0.0
+    loop.turn(0.0)
+    assert loop.due_in_s() == 1.5
+    loop.soon(lambda: None)
+    assert loop.due_in_s() == 0.0
+    assert not readable(loop)
