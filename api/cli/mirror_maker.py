@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.exit_process import leave
 from api.cli.file_watch import FileWatch
-from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program
+from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program, share_interpreter
 from api.cli.stop_signals import StopSignal
 from api.cli.version import add_version
 from api.cli.worker_processes import (
@@ -158,6 +158,7 @@ def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWa
         log.warning("%s", warning)
     stop = StopSignal()
     ask_to_stop_with_parent()
+    share_interpreter()
     number: int = arguments.worker_number
     with _internal_rest(config, number) as rest:
         maker = MirrorMaker(config, arguments.clusters, None if rest is None else rest.reach)

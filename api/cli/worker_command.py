@@ -11,7 +11,15 @@ import threading
 from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
 
-from api.cli.program import EXIT_ERROR, EXIT_OK, EXIT_USAGE, STOP_S, ExitCodes, UsageParser
+from api.cli.program import (
+    EXIT_ERROR,
+    EXIT_OK,
+    EXIT_USAGE,
+    STOP_S,
+    ExitCodes,
+    UsageParser,
+    share_interpreter,
+)
 from api.cli.stop_signals import StopSignal
 from api.rest.server import RestServer
 from connect.clock import Deadline
@@ -81,6 +89,7 @@ def run_worker(
     `make_herder` receives the worker's ID. `after_start` does the part of the start that needs a
     running herder. Raises the error that prevented the start.
     """
+    share_interpreter()
     stop = StopSignal()
     rest.bind()
     startup = _Startup(rest, make_herder, after_start)

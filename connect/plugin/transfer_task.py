@@ -57,7 +57,7 @@ class TransferCounts:
 class TransferTask(ABC):
     """Copies data from a source to a target by itself.
 
-    The worker's loop, on the task's thread:
+    The worker's loop, on the task's thread (but see `descriptor`):
 
         initialize(context); start(config)
         until stop is requested:
@@ -94,6 +94,24 @@ class TransferTask(ABC):
     @abstractmethod
     def wake(self) -> None:
         """Make a waiting `step` return soon. Called from any thread."""
+
+    def descriptor(self) -> int | None:
+        """Return a file descriptor that is readable while `step` has work, also after `wake`.
+
+        The worker then watches it and calls `step(0)`, `prepare_commit` and `committed` on the
+        thread that it shares among such tasks, so these must not block: not on a network, a
+        database or a lock that another thread holds while it computes. Every other method stays
+        on the task's own thread, and never runs at the same time. It is called after `start`.
+        None: the task has its thread for itself.
+        """
+        return None
+
+    def due_in_s(self) -> float:
+        """Return the seconds until `step` has work although the descriptor is not readable.
+
+        Called after each `step(0)`; a second passes at most before the next one.
+        """
+        return 0.0
 
     def stopping(self) -> None:
         """Called when a stop is requested, possibly while `start` runs.
@@ -187,8 +205,8 @@ class TransferTask(ABC):
     def trouble(self) -> str | None:
         """Return a problem of the whole task that it retries, or None.
 
-        It is added to the trace of the task's status; `health` covers single partitions. Called on
-        the task's thread every few seconds.
+        It is added to the trace of the task's status; `health` covers single partitions. Called
+        every few seconds, from any thread if the task has a `descriptor`.
         """
         return None
 

@@ -29,6 +29,7 @@ from connect.runtime.source.topic_creation import parse_topic_groups
 from connect.runtime.states import InstanceId, StatusBook, StatusListener
 from connect.runtime.task_factory import BrokenTask, NewTask, WorkerTaskFactory
 from connect.runtime.tasks.configs import TASK_CLASS
+from connect.runtime.tasks.engine_thread import EngineThread
 from connect.runtime.tasks.host import TaskHost
 from connect.runtime.tasks.task import WorkerTask
 from connect.runtime.worker_connector import WorkerConnector
@@ -102,6 +103,7 @@ class Worker:
         # that do.
         group_id = config.originals.get("group.id")
         self._fence = None if group_id is None else ZombieFence(config, group_id, clock)
+        self._engine = EngineThread(f"engine-{worker_id}")
         self.stores = ConnectorStores(config, self.offsets, clock)
         self._maker = WorkerTaskFactory(
             config,
@@ -121,6 +123,7 @@ class Worker:
     def stop(self, deadline: Deadline) -> None:
         """Close the offset store. The connectors and tasks must be stopped."""
         self._figures.hide()
+        self._engine.close(deadline)
         if self._fence is not None:
             self._fence.stop(deadline)
         self.offsets.stop(deadline)
@@ -229,6 +232,7 @@ class Worker:
             final_timeout_s=self.config.offset_flush_timeout_s,
             metrics=HostedTask(self._figures, figures),
             clock=self.clock,
+            engine=self._engine,
         )
 
     def live_keys(self, connector_config: Mapping[str, str]) -> frozenset[str]:

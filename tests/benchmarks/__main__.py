@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from connect.errors import ConnectError
@@ -21,16 +21,22 @@ from tests.benchmarks.copying import measure_copy
 from tests.benchmarks.filling import fill
 from tests.benchmarks.flows import FLOWS, QUICK_FLOWS, Flow
 from tests.benchmarks.idle import measure_idle
-from tests.benchmarks.latency import Pace, measure_direct, measure_latency, measure_start
+from tests.benchmarks.latency import (
+    Pace,
+    measure_busy,
+    measure_direct,
+    measure_latency,
+    measure_start,
+)
 from tests.benchmarks.machine import describe_machine
 from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.report import as_text, update_page
-from tests.benchmarks.results import Results
-from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System
+from tests.benchmarks.results import LatencyResult, Results
+from tests.benchmarks.systems import JAVA, JAVA_TUNED, OURS, SYSTEMS, System, with_tasks
 from tests.runs.counts import note
 
-LATENCY, START, IDLE = "latency", "start", "idle"
-EVERYTHING = (*FLOWS, LATENCY, START, IDLE)
+LATENCY, BUSY, START, IDLE = "latency", "latency-busy", "start", "idle"
+EVERYTHING = (*FLOWS, LATENCY, BUSY, START, IDLE)
 QUICK = (*QUICK_FLOWS, LATENCY, START)
 _ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -50,6 +56,10 @@ def _list(allowed: Sequence[str], text: str) -> list[str]:
     return chosen
 
 
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks", description=(__doc__ or "").partition("\n")[0]
@@ -65,6 +75,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         type=lambda text: _list(tuple(SYSTEMS), text),
         metavar="LIST",
         help=f"of {','.join(SYSTEMS)} (default: all)",
+    )
+    parser.add_argument(
+        "--tasks-max",
+        type=_numbers,
+        default=[],
+        metavar="LIST",
+        help="run every system with each of these tasks.max in turn (default: 2)",
     )
     parser.add_argument("--records", type=int, help="records of each flow (default: its own)")
     parser.add_argument("--rounds", type=int, help="turns of every system (default: 2)")
@@ -96,7 +113,9 @@ class Bench:
         self._quick = quick
         self._names: list[str] = arguments.flows or list(QUICK if quick else EVERYTHING)
         chosen: list[str] = arguments.systems or ([JAVA, OURS] if quick else list(SYSTEMS))
-        self._systems = [SYSTEMS[name] for name in chosen]
+        systems = [SYSTEMS[name] for name in chosen]
+        counts: list[int] = arguments.tasks_max
+        self._systems = [with_tasks(s, n) for n in counts for s in systems] if counts else systems
         self._rounds: int = arguments.rounds or (1 if quick else 2)
         self._records: int | None = arguments.records
         self._idle_partitions: int = arguments.idle_partitions
@@ -116,8 +135,8 @@ class Bench:
     def _measure(self, arena: Arena, name: str) -> None:
         if name in FLOWS:
             self._copy(arena, FLOWS[name])
-        elif name == LATENCY:
-            self._latency(arena)
+        elif name in (LATENCY, BUSY):
+            self._latency(arena, measure_busy if name == BUSY else measure_latency)
         elif name == START:
             self._start(arena)
         else:
@@ -152,11 +171,15 @@ class Bench:
         """Tuning for throughput makes latency worse and a start no faster."""
         return [system for system in self._systems if system.name != JAVA_TUNED]
 
-    def _latency(self, arena: Arena) -> None:
+    def _latency(
+        self, arena: Arena, measure: Callable[[Arena, System, Pace, int], LatencyResult]
+    ) -> None:
         pace = _QUICK_PACE if self._quick else Pace()
         for turn in range(1, self._rounds + 1):
             measured = [measure_direct(arena, pace, turn)] + [
-                measure_latency(arena, system, pace, turn) for system in self._untuned()
+                measure(arena, system, pace, turn)
+                for system in self._untuned()
+                if measure is measure_latency or system.name.startswith(OURS)
             ]
             self.results.latencies += measured
             for found in measured:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -20,13 +22,21 @@ from tests.benchmarks.watching import EndOffsets
 from tests.support.producing import Record, produce
 from tests.support.topics import create_topic, unique
 
-__all__ = ["NO_MIRROR", "Pace", "measure_direct", "measure_latency", "measure_start"]
+__all__ = [
+    "NO_MIRROR",
+    "Pace",
+    "measure_busy",
+    "measure_direct",
+    "measure_latency",
+    "measure_start",
+]
 
 NO_MIRROR = "none"
 _START_S = 90.0
 _GRACE_S = 30.0
 _POLL_S = 0.2
 _WATCH_S = 0.01
+_BESIDE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,28 @@ def measure_latency(arena: Arena, system: System, pace: Pace, turn: int) -> Late
         return _result(system.name, turn, pace, delays, cores)
     finally:
         delete_topics(arena.source, {topic})
+
+
+def measure_busy(arena: Arena, system: System, pace: Pace, turn: int) -> LatencyResult:
+    """As `measure_latency`, while the mirror also has `_BESIDE` idle partitions, and its metrics
+    and health are read without a pause."""
+    beside = create_topic(arena.source, partitions=_BESIDE)
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{found.getsockname()[1]}"
+
+    def tuning(alias: str, codec: str) -> Mapping[str, str]:
+        own = system.tuning(alias, codec)
+        return {**own, "metrics.listener": url, f"{alias}->target.topics": f"latency.*,{beside}"}
+
+    busy = replace(system, name=f"{system.name}-busy", tuning=tuning)
+    reader = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.page_reader", url])
+    try:
+        return measure_latency(arena, busy, pace, turn)
+    finally:
+        reader.kill()
+        reader.wait(_GRACE_S)
+        delete_topics(arena.source, {beside})
 
 
 def measure_direct(arena: Arena, pace: Pace, turn: int) -> LatencyResult:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from tests.support.mirrors import java_mirror_maker, mirror_maker
 
-__all__ = ["JAVA", "JAVA_TUNED", "OURS", "SYSTEMS", "System", "flow_properties"]
+__all__ = ["JAVA", "JAVA_TUNED", "OURS", "SYSTEMS", "System", "flow_properties", "with_tasks"]
 
 JAVA, JAVA_TUNED, OURS = "java", "java-tuned", "ours"
 
@@ -120,3 +120,14 @@ SYSTEMS: Mapping[str, System] = {
         System(OURS, "connect-mirror-maker, tasks.max=2, default clients", _start_ours, _untuned),
     )
 }
+
+
+def with_tasks(system: System, tasks: int) -> System:
+    """The system with this `tasks.max`, which its name tells."""
+    name = f"{system.name}-{tasks}"
+    words = system.words.replace("tasks.max=2", f"tasks.max={tasks}")
+
+    def tuning(alias: str, codec: str) -> Mapping[str, str]:
+        return {**system.tuning(alias, codec), "tasks.max": str(tasks)}
+
+    return replace(system, name=name, words=words, tuning=tuning)

@@ -376,20 +376,23 @@ class ClusterLink:
         return response
 
     def _publish(self, response: Any, asked: frozenset[str]) -> None:
+        # Copiers set topics and request refreshes while they copy, and must not wait for the
+        # comparison of thousands of partitions. Only this thread replaces the snapshot.
+        before = self._snapshot
+        snapshot = advance(before, response, self._watched, asked)
+        changed = (
+            snapshot.leaders != before.leaders
+            or snapshot.nodes != before.nodes
+            or snapshot.topic_ids != before.topic_ids
+            or snapshot.errors != before.errors
+            or snapshot.partition_errors != before.partition_errors
+        )
+        partitions = sum(snapshot.partition_counts.get(name, 0) for name in asked)
+        unsettled = _unsettled(snapshot)
         with self._condition:
-            before = self._snapshot
-            snapshot = advance(before, response, self._watched, asked)
             self._snapshot = snapshot
             self._bootstrap_only = False
-            changed = (
-                snapshot.leaders != before.leaders
-                or snapshot.nodes != before.nodes
-                or snapshot.topic_ids != before.topic_ids
-                or snapshot.errors != before.errors
-                or snapshot.partition_errors != before.partition_errors
-            )
-            partitions = sum(snapshot.partition_counts.get(name, 0) for name in asked)
-            self._schedule.succeeded(asked, partitions, changed, _unsettled(snapshot))
+            self._schedule.succeeded(asked, partitions, changed, unsettled)
             recovered = self._failure is not None
             self._failure = None
             self._condition.notify_all()

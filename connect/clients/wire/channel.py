@@ -55,10 +55,10 @@ class BufferPool:
     """
 
     def __init__(self, max_free: int) -> None:
-        """Keep at most `max_free` bytes for reuse."""
+        """Keep at most `max_free` bytes for reuse. Any thread may change it."""
         self._free: list[bytearray] = []
         self._free_bytes = 0
-        self._max_free = max_free
+        self.max_free = max_free
 
     def acquire(self, size: int) -> bytearray:
         """Return a buffer of at least `size` bytes."""
@@ -78,7 +78,9 @@ class BufferPool:
     def release(self, buffer: bytearray) -> None:
         """Give a buffer back. The caller must hold no view of it."""
         size = len(buffer)
-        if size < _POOL_GRANULE or self._free_bytes + size > self._max_free:
+        while self._free and self._free_bytes > self.max_free:
+            self._free_bytes -= len(self._free.pop())
+        if size < _POOL_GRANULE or self._free_bytes + size > self.max_free:
             return
         self._free.append(buffer)
         self._free_bytes += size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import selectors
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 __all__ = ["READ", "WRITE", "Poller", "SystemPoller"]
@@ -36,6 +36,12 @@ class Poller(Protocol):
 
     def wake(self) -> None:
         """End the current or next `select`. Does nothing after `close`."""
+
+    def descriptor(self) -> int | None:
+        """Return a file descriptor that is readable while `select` would return at once.
+
+        Another poller can watch it. None: this kind of poller has none.
+        """
 
     def close(self) -> None:
         """Release the poller's resources. Watched sockets stay open."""
@@ -75,6 +81,11 @@ class SystemPoller:
             self._wake_writer.send(b"\0")
         except OSError:
             return  # If the pair is full, a wake-up is pending; if it is closed, nothing needs one.
+
+    def descriptor(self) -> int | None:
+        # Selectors of epoll and kqueue have one; those of poll and select have not.
+        fileno: Callable[[], int] | None = getattr(self._selector, "fileno", None)
+        return None if fileno is None else fileno()
 
     def _empty_wake_pipe(self) -> None:
         try:

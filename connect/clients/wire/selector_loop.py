@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -116,17 +117,27 @@ class SelectorLoop:
         """
         self._run_mail()
         self._run_timers()
-        if self._mail:
-            timeout = 0.0
-        elif self._timers:
-            timeout = min(timeout, max(0.0, self._timers[0][0] - self.now()))
-        for descriptor, mask in self._poller.select(timeout):
+        for descriptor, mask in self._poller.select(min(timeout, self.due_in_s())):
             on_event = self._handlers.get(descriptor)
             if on_event is not None:  # An earlier event may have closed the channel.
                 on_event(mask)
                 self._after_each()
         self._run_mail()
         self._run_timers()
+
+    def descriptor(self) -> int | None:
+        """Return a file descriptor that is readable while `turn` has events or posted calls to
+        handle; None if the poller has none.
+        """
+        return self._poller.descriptor()
+
+    def due_in_s(self) -> float:
+        """Return the seconds until `turn` has a callback to run, whatever the descriptor says."""
+        if self._mail:
+            return 0.0
+        if self._timers:
+            return max(0.0, self._timers[0][0] - self.now())
+        return math.inf
 
     def _run_mail(self) -> None:
         for _ in range(len(self._mail)):

@@ -1,5 +1,8 @@
 """A task's thread: start the task, let it work, stop it within a time limit, report one that hangs.
 
+While nothing else is to be done, the thread lends the turns of a transfer task to the worker's
+engine thread (`engine_thread.py`), and takes them back for everything else.
+
 Problems of a task affect only its own status. An exception makes it FAILED with its trace. A task
 that does not stop in time is abandoned and reported; its daemon thread may continue, but is
 ignored.
@@ -19,7 +22,9 @@ from connect.errors import ConnectError, Interrupted
 from connect.metrics.worker_metrics import HostedTask
 from connect.plugin import PartitionHealth
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
+from connect.runtime.tasks.engine_thread import EngineThread
 from connect.runtime.tasks.task import WorkerTask
+from connect.runtime.tasks.turn_loan import TurnLoan
 from connect.runtime.thread_dumps import error_trace, where
 
 __all__ = ["TaskHost", "stop_tasks"]
@@ -35,6 +40,8 @@ _FROZEN_LOOK_S = 0.5
 _CLOSE_S, _CLOSE_SHARE = 1.0, 0.2
 # How often a task is asked for problems: soon enough for users, rarely enough for the status topic.
 _TROUBLE_EVERY_S = 2.0
+# How often a task that waits for the end of a turn checks whether the engine thread is blocked.
+_RECALL_LOOK_S = 1.0
 
 
 class TaskHost:
@@ -56,7 +63,9 @@ class TaskHost:
         final_timeout_s: float,
         metrics: HostedTask,
         clock: Clock = SYSTEM_CLOCK,
+        engine: EngineThread | None = None,
     ) -> None:
+        """Create the host. `engine`: takes the turns of a task that has a descriptor."""
         self.instance = instance
         self.task_class = task_class
         self.config = dict(config)
@@ -80,6 +89,10 @@ class TaskHost:
         self._last_state = State.UNASSIGNED
         self._trouble: str | None = None
         self._trouble_at = 0.0
+        self._engine = engine
+        self._news = threading.Event()
+        """Set when the task's thread has something to do while its turns are lent."""
+        self._loan = TurnLoan(str(instance), task.turn_now, self._news.set)
         self._thread = threading.Thread(target=self._main, name=f"task-{instance}", daemon=True)
 
     @property
@@ -98,6 +111,7 @@ class TaskHost:
                 return
             self._stop_deadline = deadline
         self._thawed.set()
+        self._recall()
         try:
             self._task.stopping()
         except Exception:  # noqa: BLE001 - plugin code; the task is being stopped all the same
@@ -106,6 +120,7 @@ class TaskHost:
     def freeze(self) -> None:
         """Freeze the task after its current turn, until `thaw` or a stop."""
         self._thawed.clear()
+        self._recall()
         self._task.wake()
 
     def thaw(self) -> None:
@@ -142,7 +157,7 @@ class TaskHost:
         _log.error(
             "Task %s did not stop in time and is abandoned; its stack:\n%s",
             self.instance,
-            where(self._thread),
+            where(self._loan.taken_by or self._thread),
         )
         self._move(State.UNASSIGNED)
         return False
@@ -215,8 +230,14 @@ class TaskHost:
             if self._closed_to_requests:
                 return False
             self._requests.append(step)
+        self._recall()
         self._task.wake()
         return True
+
+    def _recall(self) -> None:
+        """Ask for the turns that are lent, and wake the task's thread. From any thread."""
+        self._loan.ask_back()
+        self._news.set()
 
     def _main(self) -> None:
         """Run the task. This is its thread's main function."""
@@ -247,11 +268,38 @@ class TaskHost:
             self._serve_requests()
             if self._want_paused != self._is_paused:
                 self._apply_pause()
-            if self._thawed.is_set():
+            if not self._thawed.is_set():
+                self._thawed.wait(_FROZEN_LOOK_S)
+            elif not self._lend_turns():
                 self._task.turn()
                 self._show_trouble()
-            else:
-                self._thawed.wait(_FROZEN_LOOK_S)
+
+    def _lend_turns(self) -> bool:
+        """Lend the turns until the thread has something to do. Return False if they cannot be lent.
+
+        Raises the error of a turn.
+        """
+        engine = self._engine
+        descriptor = None if engine is None else self._task.descriptor()
+        if engine is None or descriptor is None or not engine.lend(self._loan, descriptor):
+            self._engine = None
+            return False
+        try:
+            while not (self._has_work() or self._loan.back):
+                self._news.wait(_TROUBLE_EVERY_S)
+                self._news.clear()
+                self._show_trouble()
+                engine.relieve()
+        finally:
+            self._loan.ask_back()
+            while not self._loan.wait_back(_RECALL_LOOK_S):
+                engine.relieve()
+        return True
+
+    def _has_work(self) -> bool:
+        """Whether the task's thread has something to do but turns."""
+        waits = self._stop_deadline is not None or not self._thawed.is_set()
+        return waits or bool(self._requests)
 
     def _show_trouble(self) -> None:
         """Show the task's current problem in its status, which stays RUNNING."""

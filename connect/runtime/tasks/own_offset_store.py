@@ -30,6 +30,12 @@ class TaskWithOwnOffsets(WorkerTask):
     def turn(self) -> None:
         self._task.turn()
 
+    def descriptor(self) -> int | None:
+        return self._task.descriptor()
+
+    def turn_now(self) -> float:
+        return self._task.turn_now()
+
     def pause(self) -> None:
         self._task.pause()
 

@@ -68,7 +68,10 @@ class WorkerTaskContext:
 
 
 class WorkerTask(ABC):
-    """One task. All methods run on the task's thread, unless their docstring says otherwise."""
+    """One task. All methods run on the task's thread, unless their docstring says otherwise.
+
+    Never two of them at a time, but for those that are called from any thread.
+    """
 
     @abstractmethod
     def start(self) -> None:
@@ -77,6 +80,20 @@ class WorkerTask(ABC):
     @abstractmethod
     def turn(self) -> None:
         """Work for about a second at most, or less after `wake`. An exception fails the task."""
+
+    def descriptor(self) -> int | None:
+        """Return a file descriptor that is readable while the running task has work, also after
+        `wake`; None if its turns need its own thread.
+        """
+        return None
+
+    def turn_now(self) -> float:
+        """Work without waiting, and return the seconds until the next turn is due even if the
+        descriptor is not readable.
+
+        Only for a task with a descriptor; called on the engine thread. Must not block.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def pause(self) -> None:
@@ -115,7 +132,9 @@ class WorkerTask(ABC):
         self.wake()
 
     def trouble(self) -> str | None:
-        """Return why part of the running task makes no progress, or None. Cheap; called often."""
+        """Return why part of the running task makes no progress, or None. Cheap; called often,
+        from any thread if the task has a descriptor.
+        """
         return None
 
     def health(self) -> list[PartitionHealth]:

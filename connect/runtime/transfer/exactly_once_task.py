@@ -76,6 +76,14 @@ class ExactlyOnceTransferTask(WorkerTask):
         self._task.step(_STEP_S)
         self._take_note()
 
+    def descriptor(self) -> int | None:
+        return self._task.descriptor() if self._begun else None
+
+    def turn_now(self) -> float:
+        self._task.step(0.0)
+        self._take_note()
+        return min(_STEP_S, self._task.due_in_s())
+
     def pause(self) -> None:
         """Pause. The open transaction is committed as soon as its records are acknowledged."""
         self._task.pause()

@@ -93,6 +93,15 @@ class WorkerTransferTask(WorkerTask):
         self._committer.turn()
         self._take_note()
 
+    def descriptor(self) -> int | None:
+        return self._task.descriptor()
+
+    def turn_now(self) -> float:
+        self._task.step(0.0)
+        self._committer.turn()
+        self._take_note()
+        return min(_STEP_S, self._committer.next_turn_s(), self._task.due_in_s())
+
     def _take_note(self) -> None:
         """Sample the counts now and then, because a busy task has very many turns."""
         now = self._clock.monotonic()

@@ -201,9 +201,10 @@ _OUR_KEYS = (
         DEFAULT_COPY_BUFFER_BYTES,
         Range(1024 * 1024),
         Importance.MEDIUM,
-        "Maximum memory, in bytes, that a task uses for fetched records that are not "
-        "acknowledged yet. The default grows up to twofold if the round trip to the source is "
-        "long. Not a key of MirrorMaker 2.",
+        "Maximum memory, in bytes, for fetched records that are not acknowledged yet. The tasks of "
+        "a process share it; of different values the largest applies to all of them together. The "
+        "default grows up to twofold if the round trip to the source is long. Not a key of "
+        "MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.copy.merge.batch.bytes",

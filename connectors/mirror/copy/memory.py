@@ -1,14 +1,20 @@
 """The limit on fetched but not yet acknowledged bytes.
 
 A fetch response is stored in one buffer, and its batches are slices of it. The buffer counts
-against the budget until the last of its batches is released. Owned by the copy engine's thread.
+against the budget until the last of its batches is released.
+
+The tasks of a process share one limit. Half of it is guaranteed to them in equal parts, so that a
+slow target, which holds memory for long, does not take it from the others. The other half is for
+those that need more.
 """
 
 from __future__ import annotations
 
+import threading
+
 from connect.clients.wire.channel import BufferPool
 
-__all__ = ["FetchBuffer", "MemoryBudget"]
+__all__ = ["PROCESS_MEMORY", "FetchBuffer", "MemoryBudget", "SharedMemory"]
 
 RESPONSE_SHARE = 8
 """A fetch requests at most this fraction of the task's memory, unless the round trip is long."""
@@ -18,23 +24,82 @@ LINK_BYTES_PER_S = 250_000_000
 round trip, so that waiting takes no more time than the transfer."""
 
 
-class MemoryBudget:
-    """Bytes held, against a limit. `limit` is exceeded by at most one response."""
+_POOL_SHARE = 4
+"""At most this fraction of the memory is kept for reuse while nothing needs it."""
 
-    def __init__(self, limit: int, most: int | None = None) -> None:
+
+class SharedMemory:
+    """The limit that several budgets share: the largest of theirs. Safe from any thread.
+
+    Budgets look at each other's use without a lock: together they may exceed the limit by a
+    response each, as a single one does.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._budgets: tuple[MemoryBudget, ...] = ()
+
+    def join(self, budget: MemoryBudget) -> None:
+        with self._lock:
+            self._share((*self._budgets, budget))
+
+    def leave(self, budget: MemoryBudget) -> None:
+        with self._lock:
+            self._share(tuple(each for each in self._budgets if each is not budget))
+
+    def _share(self, budgets: tuple[MemoryBudget, ...]) -> None:
+        self._budgets = budgets
+        for each in budgets:
+            each.pool.max_free = each.limit // _POOL_SHARE // len(budgets)
+
+    def guaranteed(self, budget: MemoryBudget) -> int:
+        """Return the bytes that nobody else can take from this budget."""
+        budgets = self._budgets
+        if len(budgets) <= 1:
+            return budget.limit
+        return max(each.limit for each in budgets) // (2 * len(budgets))
+
+    def room(self, budget: MemoryBudget) -> int:
+        """Return the bytes that this budget may still take."""
+        budgets = self._budgets
+        if len(budgets) <= 1:
+            return budget.limit - budget.used
+        limit = max(each.limit for each in budgets)
+        part = limit // (2 * len(budgets))
+        common = limit - part * len(budgets) - sum(max(0, b.used - part) for b in budgets)
+        return min(budget.limit - budget.used, max(0, part - budget.used) + max(0, common))
+
+
+PROCESS_MEMORY = SharedMemory()
+"""The memory of this process's tasks."""
+
+
+class MemoryBudget:
+    """Bytes held, against a limit. `limit` is exceeded by at most one response. Owned by the copy
+    engine, which calls `close`."""
+
+    def __init__(
+        self, limit: int, most: int | None = None, shared: SharedMemory | None = None
+    ) -> None:
         """Args: most: the largest limit that a long round trip may set; None: the limit is
-        fixed."""
+        fixed. shared: with other budgets; None: with none."""
         self.limit = limit
         self._most = most or limit
         self.used = 0
         self.readers = 0
         """How many source brokers share the memory."""
-        self.pool = BufferPool(max_free=limit // 4)
+        self.pool = BufferPool(max_free=limit // _POOL_SHARE)
         self._waiting: dict[object, None] = {}
+        self._shared = shared or SharedMemory()
+        self._shared.join(self)
 
     @property
     def free(self) -> int:
-        return max(0, self.limit - self.used)
+        return max(0, self._shared.room(self))
+
+    def close(self) -> None:
+        """Leave the memory to others."""
+        self._shared.leave(self)
 
     def reach(self, round_trip_s: float) -> None:
         """Raise the limit for a reader with this round trip: memory for two more fetches must be
@@ -44,9 +109,9 @@ class MemoryBudget:
 
     def response_bytes(self, round_trip_s: float) -> int:
         """Return the size of one fetch. All readers' fetches together reserve it while they wait at
-        their brokers, so half of the memory is left to batches in flight."""
-        usual = self.limit // max(RESPONSE_SHARE, 2 * self.readers)
-        most = self.limit // max(2, 2 * self.readers)
+        their brokers, so half of the guaranteed memory is left to batches in flight."""
+        most = self._shared.guaranteed(self) // max(2, 2 * self.readers)
+        usual = min(most, self.limit // max(RESPONSE_SHARE, 2 * self.readers))
         return max(1, usual, min(most, round(round_trip_s * LINK_BYTES_PER_S)))
 
     def admit(self, reader: object, size: int) -> bool:

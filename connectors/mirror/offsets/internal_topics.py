@@ -20,7 +20,7 @@ __all__ = ["BookTopics", "KafkaBookTopics", "MapReader"]
 
 
 class MapReader(Protocol):
-    """A running read of the offset map topic."""
+    """A running read of the offset map topic. It closes itself before it calls `on_read`."""
 
     def wait(self, seconds: float) -> None:
         """Wait until the read has ended, at most so long."""

@@ -149,7 +149,7 @@ class OffsetSyncWriter:
     def _take_read(self) -> None:
         if not self._read:
             return
-        self._close_reader()  # The read is finished.
+        self._reader = None  # It has closed itself.
         found = self._read.popleft()
         # The pages need not be kept twice.
         self._found = found.without_contents()

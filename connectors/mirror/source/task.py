@@ -1,8 +1,9 @@
 """MirrorSourceTask: assigns partitions to the batch copier and stores their progress.
 
-It is a transfer task (connect/plugin.py). The copy engine copies the bytes. Acknowledged ranges are
-written to the offset map, the offset syncs and the history. Everything runs on the task's thread,
-except `wake` and `health`.
+It is a transfer task (connect/plugin). The copy engine copies the bytes. Acknowledged ranges are
+written to the offset map, the offset syncs and the history. Steps and commits run on the worker's
+engine thread, so nothing in them may block. The rest runs on the task's thread, except `wake`,
+`stopping`, `trouble` and `health`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ __all__ = ["MirrorSourceTask"]
 _LOG = logging.getLogger(__name__)
 
 _LEARN_TURN_S = 0.05
+_LOOK_S = 1.0
 
 _KAFKA = TaskClients()
 
@@ -125,7 +127,12 @@ class MirrorSourceTask(BaseSourceTask):
             EngineEnvironment(self._clock, self._clients.open_cluster, self._clients.loop()),
             transactions=self._transactions(),
             quarantine=self._quarantine,
-            tails=self._tails,
+            on_quarantined=self._put_aside,
+            on_begun=self._begun,
+            tails=plan,
+            open_cluster=self._clients.open_cluster,
+            loop=self._clients.loop(),
+            memory=self._clients.memory,
         )
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._engine, self._clock
@@ -227,6 +234,13 @@ class MirrorSourceTask(BaseSourceTask):
             self._retention.look(engine.partitions)
         if self._progress is not None:
             self._progress.look(engine.partitions)
+
+    def descriptor(self) -> int | None:
+        return self._running().descriptor()
+
+    def due_in_s(self) -> float:
+        waits = self._learning or self._kept_beginnings().waiting
+        return min(self._running().due_in_s(), _LEARN_TURN_S if waits else _LOOK_S)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
         """Pass the engine the facts about the logs that are stored with the offset under

@@ -18,6 +18,7 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connectors.mirror.compare.tail_lookup import ThreadedTailLookup
 from connectors.mirror.config.clients import source_admin, target_admin
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.memory import PROCESS_MEMORY, SharedMemory
 from connectors.mirror.copy.positions.tail_checks import TailLookup
 from connectors.mirror.copy.quarantine import Quarantine
 from connectors.mirror.copy.quarantine_topic import QuarantineTopic
@@ -47,6 +48,7 @@ class TaskClients:
 
     clock: Clock = SYSTEM_CLOCK
     catch_up: CatchUp = PROCESS_CATCH_UP
+    memory: SharedMemory = PROCESS_MEMORY
 
     def open_cluster(
         self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str

@@ -393,7 +393,21 @@ class SimulatedPoller:
     def wake(self) -> None:
         self._woken = True
 
+    def descriptor(self) -> None:
+        """No system can watch it: the simulated worker calls `wait`."""
+
     def select(self, timeout: float) -> list[tuple[int, int]]:
+        ready = self._wait(timeout)
+        self._woken = False
+        if len(ready) > 1:
+            self._network.rng.shuffle(ready)
+        return ready
+
+    def wait(self, timeout: float) -> bool:
+        """Wait as another poller that watches this one. Return whether `select` has something."""
+        return bool(self._wait(timeout)) or self._woken
+
+    def _wait(self, timeout: float) -> list[tuple[int, int]]:
         time = self._time
         time.run_until(time.monotonic() + _TURN_S)
         until = time.monotonic() + max(0.0, timeout)
@@ -403,15 +417,11 @@ class SimulatedPoller:
             ready = self._ready() if self._network.stirred else []
             self._network.stirred = False
             if ready or self._woken:
-                break
+                return ready
             if time.next_at() > until:
                 time.run_until(until)
-                break
+                return ready
             time.run_next()
-        self._woken = False
-        if len(ready) > 1:
-            self._network.rng.shuffle(ready)
-        return ready
 
     def _ready(self) -> list[tuple[int, int]]:
         ready: list[tuple[int, int]] = []

@@ -14,6 +14,7 @@ from connect.plugin import TaskContext
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.memory import SharedMemory
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
 from connectors.mirror.offsets.offset_map_trim import MapTopic
@@ -112,6 +113,9 @@ class _Poller(SimulatedPoller):
         self._life.step()
         return ready
 
+    def wait(self, timeout: float) -> bool:
+        return super().wait(min(timeout, _SHARED_TURN_S) if self._shared() else timeout)
+
     def cut_off(self) -> None:
         """All its sockets are closed by the system."""
         for descriptor in list(self._masks):
@@ -199,6 +203,7 @@ class SimulatedClients(TaskClients):
         self.clock = clock
         # The process's own would keep every simulated task that a crash ends.
         self.catch_up = CatchUp(clock)
+        self.memory = SharedMemory()
         self._books = _Books(timeline, life, session, syncs, pages)
         self.oracle = oracle
         self.session = session
@@ -226,6 +231,10 @@ class SimulatedClients(TaskClients):
 
     def wake(self) -> None:
         self._poller.wake()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait as the worker's engine thread does. Return whether the task is ready."""
+        return self._poller.wait(timeout)
 
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
         return _WatchedHistory(self.oracle, self.session, config, connector, self.clock)

@@ -1,7 +1,10 @@
-"""One run of the task on one simulated worker: what `TaskHost` does, without its thread."""
+"""One run of the task on one simulated worker: what `TaskHost` and, for every other worker, the
+engine thread do, without their threads.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 
 from connect.clock import Deadline
@@ -27,9 +30,11 @@ class SimulatedWorker:
         clock: WorkerClock,
         task: WorkerTask,
         open_parts: Collection[Callable[[], None]],
+        wait: Callable[[float], bool] | None,
     ) -> None:
-        """`open_parts`: called when the process is gone, so that its connections break and what it
-        wrote arrives in part."""
+        """`wait`: waits for the task at most so many seconds, as the engine thread to which its
+        turns are lent; None: they are its own thread's. `open_parts`: called when the process is
+        gone, so that its connections break and what it wrote arrives in part."""
         self.session = session
         self.name = session.name
         self.life = life
@@ -43,6 +48,8 @@ class SimulatedWorker:
         """It ended after its final offsets were stored."""
         self._timeline = timeline
         self._open_parts = open_parts
+        self._wait = wait
+        self._due_at = -math.inf
         self._started = False
 
     def start(self) -> None:
@@ -51,7 +58,19 @@ class SimulatedWorker:
 
     def turn(self) -> None:
         if self.alive and not self.frozen:
-            self._run("turn", self.task.turn)
+            if self._wait is None:
+                self._run("turn", self.task.turn)
+            else:
+                self._lent_turn(self._wait)
+
+    def _lent_turn(self, wait: Callable[[float], bool]) -> None:
+        now = self._timeline.time.monotonic
+        if wait(max(0.0, self._due_at - now())) or self._due_at <= now():
+
+            def turn() -> None:
+                self._due_at = now() + self.task.turn_now()
+
+            self._run("turn", turn)
 
     def set_paused(self, *, paused: bool) -> None:
         self.paused = paused
@@ -96,6 +115,8 @@ class SimulatedWorker:
         """Whether it went well, and the worker still lives."""
         if not self.alive:
             return False
+        # After anything else the turns are lent again, and the first is due at once.
+        self._due_at = -math.inf
         life = self.life
         life.running = True
         try:

@@ -212,7 +212,15 @@ class MirrorWorld:
             lambda: len(self.running) > 1,
         )
         made = self._tasks.make(clients, session, clock, self.config())
-        worker = SimulatedWorker(session, self.timeline, life, clock, made.task, made.open_parts)
+        worker = SimulatedWorker(
+            session,
+            self.timeline,
+            life,
+            clock,
+            made.task,
+            made.open_parts,
+            clients.wait if number % 2 == 0 else None,
+        )
         self.workers.append(worker)
         self._clients[worker] = clients
         if made.store is not None:

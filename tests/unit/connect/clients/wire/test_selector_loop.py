@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import selectors
 import socket
 import threading
 from collections.abc import Iterator
@@ -114,15 +116,52 @@ def test_after_closing_waking_and_posting_do_nothing(clock: FakeClock) -> None:
     loop.post(lambda: pytest.fail("ran after close"))
 
 
-def test_one_action_follows_each_callback(loop: SelectorLoop, clock: FakeClock) -> None:
-    ran: list[str] = []
-    loop.after_each(lambda: ran.append("then"))
-    one, broker = channel()
-    loop.watch(one, lambda _: ran.append("socket"))
-    broker.send(b"x")
-    loop.soon(lambda: ran.append("mail"))
-    loop.after(0.0, lambda: ran.append("timer"))
+def readable(loop: SelectorLoop) -> bool:
+    """Whether another poller would wake for it."""
+    descriptor = loop.descriptor()
+    assert descriptor is not None
+    with selectors.DefaultSelector() as outer:
+        outer.register(descriptor, selectors.EVENT_READ)
+        return bool(outer.select(0.0))
+
+
+def test_its_descriptor_is_readable_while_a_socket_is(loop: SelectorLoop) -> None:
+    ours, theirs = channel()
+    loop.watch(ours, lambda mask: None)
+    assert not readable(loop)
+    theirs.send(b"x")
+    assert readable(loop)
     loop.turn(0.0)
-    assert ran == ["mail", "then", "timer", "then", "socket", "then"]
-    for end in (one, broker):
-        end.close()
+    assert readable(loop), "the byte was not read"
+    loop.unwatch(ours)
+    assert not readable(loop)
+    ours.close()
+    theirs.close()
+
+
+@pytest.mark.parametrize("how", ["wake", "post"])
+def test_its_descriptor_is_readable_once_after_a_wake(loop: SelectorLoop, how: str) -> None:
+    if how == "wake":
+        loop.wake()
+    else:
+        loop.post(lambda: None)
+    assert readable(loop)
+    loop.turn(0.0)
+    assert not readable(loop)
+
+
+def test_it_says_when_it_has_something_to_do_without_its_descriptor(
+    loop: SelectorLoop, clock: FakeClock
+) -> None:
+    assert loop.due_in_s() == math.inf
+    loop.after(3.0, lambda: None)
+    loop.after(5.0, lambda: None)
+    clock.advance(1.0)
+    assert loop.due_in_s() == 2.0
+    clock.advance(2.5)
+    assert loop.due_in_s() == 0.0
+    loop.turn(0.0)
+    assert loop.due_in_s() == 1.5
+    loop.soon(lambda: None)
+    assert loop.due_in_s() == 0.0
+    assert not readable(loop)

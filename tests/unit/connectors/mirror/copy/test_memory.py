@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+import pytest
+
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget, SharedMemory
 
 MIB = 1024 * 1024
 
@@ -86,3 +88,70 @@ def test_a_limit_that_somebody_set_stays() -> None:
     budget = MemoryBudget(16 * MIB)
     budget.reach(1.0)
     assert budget.limit == 16 * MIB
+
+
+def sharing(*limits: int) -> list[MemoryBudget]:
+    shared = SharedMemory()
+    return [MemoryBudget(limit, shared=shared) for limit in limits]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 4, 10, 100])
+def test_all_tasks_together_hold_no_more_than_one_would(tasks: int) -> None:
+    budgets = sharing(*[32 * MIB] * tasks)
+    taken = True
+    while taken:
+        taken = False
+        for budget in budgets:
+            budget.readers = 1
+            size = budget.response_bytes(0.0)
+            if budget.admit(budget, size):
+                budget.used += size
+                taken = True
+    assert 28 * MIB <= sum(budget.used for budget in budgets) <= 32 * MIB
+    assert sum(budget.pool.max_free for budget in budgets) <= 8 * MIB
+
+
+def test_a_task_that_holds_all_it_can_leaves_each_other_two_fetches() -> None:
+    slow, *others = sharing(*[32 * MIB] * 8)
+    slow.used += slow.free
+    assert slow.used == 18 * MIB
+    for other in others:
+        other.readers = 1
+        for _ in range(2):
+            size = other.response_bytes(0.0)
+            assert size == MIB
+            assert other.admit(other, size)
+            other.used += size
+        assert not other.admit(other, MIB)
+
+
+def test_a_task_whose_neighbours_hold_nothing_gets_more_than_its_part() -> None:
+    busy, *_ = sharing(*[32 * MIB] * 4)
+    assert busy.free == 20 * MIB
+
+
+def test_a_task_that_ends_leaves_its_part_to_the_others() -> None:
+    first, second = sharing(32 * MIB, 32 * MIB)
+    assert first.free == 24 * MIB
+    second.close()
+    assert first.free == 32 * MIB
+    assert first.pool.max_free == 8 * MIB
+
+
+def test_no_task_holds_more_than_its_own_limit() -> None:
+    small, large = sharing(4 * MIB, 32 * MIB)
+    assert small.free == 4 * MIB
+    assert large.free == 24 * MIB
+
+
+def test_buffers_kept_for_reuse_make_room_for_those_of_a_new_task() -> None:
+    shared = SharedMemory()
+    budget = MemoryBudget(16 * MIB, shared=shared)
+    buffers = [budget.pool.acquire(MIB) for _ in range(5)]
+    for buffer in buffers[:4]:
+        budget.pool.release(buffer)
+    others = [MemoryBudget(16 * MIB, shared=shared) for _ in range(3)]
+    budget.pool.release(buffers[4])
+    again = [budget.pool.acquire(MIB) for _ in range(2)]
+    assert sum(any(each is kept for kept in buffers) for each in again) == 1
+    assert len(others) == 3
