@@ -10,8 +10,8 @@ first literals of its block, which hold the record's offset and timestamp deltas
 nothing later in the block refers to them. Such a merged batch has a block for each record, and the
 size that its producers gave it. Other compressed batches are decompressed and compressed together.
 
-Pure functions on buffers; safe from any thread that owns the buffer. They hold the GIL for about a
-millisecond per 4 MiB.
+Pure functions on buffers; safe from any thread that owns the buffer. The compiled part holds the
+GIL for about a millisecond per 4 MiB.
 """
 
 from __future__ import annotations
