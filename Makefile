@@ -31,6 +31,8 @@ COUNTED_PYTEST := $(PYTEST) -p tests.runs.counts
 RUNTIME_STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
 DOCS_STAMP := $(VENV)/.installed-for-docs
+# What the project itself is installed from; the compiled part needs a C compiler, and is left out without.
+PROJECT := pyproject.toml setup.py $(wildcard connect/protocol/native/*)
 
 .PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
 	simulate mutants status golden docs lock lowest release clean
@@ -78,15 +80,15 @@ define install_locked
 	{ echo "The packages of $(1) could not be installed; check the network and try again." >&2; exit 1; }
 endef
 
-$(RUNTIME_STAMP): requirements.lock pyproject.toml | $(BIN)/python
+$(RUNTIME_STAMP): requirements.lock $(PROJECT) | $(BIN)/python
 	$(call install_locked,requirements.lock)
 	@touch $@
 
-$(TEST_STAMP): requirements-test.lock pyproject.toml | $(BIN)/python
+$(TEST_STAMP): requirements-test.lock $(PROJECT) | $(BIN)/python
 	$(call install_locked,requirements-test.lock)
 	@touch $@
 
-$(DOCS_STAMP): requirements-docs.lock pyproject.toml | $(BIN)/python
+$(DOCS_STAMP): requirements-docs.lock $(PROJECT) | $(BIN)/python
 	$(call install_locked,requirements-docs.lock)
 	@touch $@
 
@@ -181,4 +183,5 @@ release: install-test
 # The downloaded brokers stay: they are in the user's cache, shared by all checkouts.
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -f connect/protocol/_native.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,7 +1,9 @@
-"""`python -m deploy.release`: build the sdist and the wheel of the last commit, and check them.
+"""`python -m deploy.release`: build the sdist and the wheels of the last commit, and check them.
 
-Both go to `dist/`. The wheel is built from the sdist and installed with its dependencies into a new
-virtual environment without the checkout, where every command must run. Exit status 0 if everything
+All go to `dist/`. One wheel installs everywhere and has no compiled part; the other, for this
+platform, has it, and is left out if there is no C compiler. Both are built from the sdist. The
+first is installed with its dependencies into a new virtual environment without the checkout, where
+every command must run, also after the second was installed over it. Exit status 0 if everything
 worked; otherwise 1, after one sentence.
 """
 
@@ -20,7 +22,15 @@ from pathlib import Path
 
 from connect.errors import ConnectError
 
-__all__ = ["ReleaseError", "build_sdist", "build_wheel", "check_commands", "check_wheel", "main"]
+__all__ = [
+    "ReleaseError",
+    "build_sdist",
+    "build_wheel",
+    "check_commands",
+    "check_wheel",
+    "has_compiled_part",
+    "main",
+]
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +46,9 @@ _HELP_CODES = (0, 1)
 _SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
 
+_HAS_NATIVE = "from connect.protocol.compiled import native; assert native is not None"
+
+
 class ReleaseError(ConnectError):
     """The release cannot be built, or a check failed. The message is one sentence."""
 
@@ -48,11 +61,18 @@ def build_sdist(source: Path, to: Path) -> Path:
     return _only(to, "*.tar.gz")
 
 
-def build_wheel(sdist: Path, to: Path) -> Path:
-    """Build the wheel from the sdist, offline, and return its path in the directory `to`."""
+def build_wheel(sdist: Path, to: Path, *, compiled: bool = False) -> Path:
+    """Build a wheel from the sdist, offline, and return its path in the directory `to`. `compiled`:
+    for this platform, with the compiled part if there is a C compiler (`has_compiled_part`)."""
     command = ["wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(to)]
-    _run([*_pip(sys.executable), *command, str(sdist)], "building the wheel")
-    return _only(to, "*.whl")
+    environment = {**os.environ, "PURE": "0" if compiled else "1"}
+    _run([*_pip(sys.executable), *command, str(sdist)], "building the wheel", env=environment)
+    return _only(to, "*-abi3-*.whl" if compiled else "*-py3-none-any.whl")
+
+
+def has_compiled_part(wheel: Path) -> bool:
+    with zipfile.ZipFile(wheel) as archive:
+        return any(name.startswith("connect/protocol/_native.abi3") for name in archive.namelist())
 
 
 def check_wheel(wheel: Path, version: str) -> list[str]:
@@ -123,8 +143,19 @@ def _release(work: Path, dist: Path) -> None:
     _run(install, "installing the wheel", cwd=work, env=alone)
     _run([*_pip(python), "check"], "checking the dependencies", cwd=work, env=alone)
     check_commands(work / "venv" / "bin", commands, version, alone)
+    built = [sdist, wheel]
+    compiled = build_wheel(sdist, work / "dist", compiled=True)
+    if has_compiled_part(compiled):
+        check_wheel(compiled, version)
+        install = [*_pip(python), "install", "--quiet", "--no-deps", "--force-reinstall"]
+        _run([*install, str(compiled)], "installing the compiled wheel", cwd=work, env=alone)
+        _run([python, "-c", _HAS_NATIVE], "importing the compiled part", cwd=work, env=alone)
+        check_commands(work / "venv" / "bin", commands, version, alone)
+        built.append(compiled)
+    else:
+        print("Without a C compiler there is no wheel with the compiled part")
     dist.mkdir(exist_ok=True)
-    for made in (sdist, wheel):
+    for made in built:
         shutil.copy(made, dist)
         print(f"Made {dist.name}/{made.name} ({made.stat().st_size / 1e6:.1f} MB)")
     print(f"{len(commands)} commands run in a new environment")

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from connect.errors import CorruptData
+from connect.protocol.compiled import native
 
 __all__ = [
     "ATTRIBUTES_AT",
@@ -38,6 +39,7 @@ __all__ = [
     "abort_marker",
     "crc_matches",
     "read_headers",
+    "set_crc",
     "shallow_copy_allowed",
     "stamp_for_produce",
 ]
@@ -59,6 +61,8 @@ _NOT_SHALLOW = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET_LENGTH = struct.Struct(">qi")
 _PREFIX = struct.Struct(">qiibI")
+_CRC = struct.Struct(">I")
+_CRC_AT = 17
 _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 _MAGIC_AT = 16
@@ -92,6 +96,10 @@ class BatchHeader(NamedTuple):
     max_timestamp: int
     producer_id: int
     records: int
+    batches: int = 1
+    """More than 1: a run of adjacent small batches, with this number of batches that have records
+    (`small_batches`). `start`, `size`, both offsets and `records` are of the whole run.
+    `max_timestamp` is the newest, `attributes` the codec. `crc` and `producer_id` mean nothing."""
 
     @property
     def next_offset(self) -> int:
@@ -150,7 +158,7 @@ def _read_headers(records: memoryview) -> list[BatchHeader]:
         if at + size > end:
             break
         (base, _, _, _, crc, attributes, delta, _, newest, producer, _, _, count) = fields
-        append(make((at, size, base, 2, crc, attributes, delta, newest, producer, count)))
+        append(make((at, size, base, 2, crc, attributes, delta, newest, producer, count, 1)))
         at += size
     else:
         legacy = _legacy_header(records, at, end, headers)
@@ -205,6 +213,11 @@ def shallow_copy_allowed(header: BatchHeader, position: int, max_bytes: int) -> 
     )
 
 
+def set_crc(batch: memoryview) -> None:
+    """Compute the CRC of a whole magic 2 batch and write it into its header."""
+    _CRC.pack_into(batch, _CRC_AT, crc32c(batch[ATTRIBUTES_AT:]))
+
+
 def stamp_for_produce(
     batch: memoryview,
     producer_id: int,
@@ -216,8 +229,13 @@ def stamp_for_produce(
     """Rewrite a whole magic 2 batch in place so that a broker accepts it from this producer.
 
     Sets baseOffset 0, leader epoch -1, the producer's id, epoch and first sequence and the
-    transactional bit, and computes the CRC. Idempotent.
+    transactional bit, and the CRC that follows from the one before, which must be right.
+    Idempotent.
     """
+    if native is not None:
+        # The new CRC follows from the old one and the changed bytes: the records are not read.
+        native.stamp(batch, producer_id, producer_epoch, sequence, transactional)
+        return
     attributes = batch[ATTRIBUTES_AT + 1] & ~TRANSACTIONAL & 0xFF
     batch[ATTRIBUTES_AT + 1] = attributes | TRANSACTIONAL if transactional else attributes
     _PRODUCER.pack_into(

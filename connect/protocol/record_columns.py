@@ -17,6 +17,7 @@ from itertools import chain
 from operator import add
 
 from connect.errors import CorruptData
+from connect.protocol.batches import set_crc
 from connect.protocol.compression import NONE, Data, compress, decompress
 from connect.protocol.frame import (
     BATCH_HEADER,
@@ -284,7 +285,7 @@ def encode_columns(
 ) -> bytearray:
     """Encode these records as one v2 batch.
 
-    The batch has CreateTime, baseOffset 0, no leader epoch, no producer and crc 0. Offset deltas
+    The batch has CreateTime, baseOffset 0, no leader epoch, no producer and its CRC. Offset deltas
     are 0 to n - 1, and the first timestamp is the base, as in Java's builder.
     """
     count = len(tails)
@@ -309,6 +310,7 @@ def encode_columns(
         data, 0, 0, len(data) - LOG_OVERHEAD, -1, 2, 0, codec, count - 1, base, newest,
         -1, -1, -1, count,
     )  # fmt: skip
+    set_crc(memoryview(data))
     return data
 
 

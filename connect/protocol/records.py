@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from connect.errors import CorruptData
+from connect.protocol.batches import set_crc
 from connect.protocol.compression import DEFAULT_LIMIT, NONE, Data, compress, decompress
 from connect.protocol.frame import (
     BATCH_HEADER,
@@ -62,11 +63,11 @@ max_bytes. This bounds memory, and keeps the share of small last batches low.
 class Rebatched:
     """A new v2 batch and the source offsets of its records.
 
-    `data` is the whole batch: CreateTime, baseOffset 0, leader epoch -1, no producer (-1, -1, -1)
-    and crc 0; the sender fills these in. `records` is recordsCount; offset deltas are 0 to records
-    - 1. `runs` are (first source offset, count) of consecutive source offsets, in order; the counts
-    sum up to `records`. `max_timestamp` is in ms since the epoch, -1 for none. `last_source_offset`
-    is that of the last record.
+    `data` is the whole batch with its CRC: CreateTime, baseOffset 0, leader epoch -1, no producer
+    (-1, -1, -1), which the sender fills in. `records` is recordsCount; offset deltas are 0 to
+    records - 1. `runs` are (first source offset, count) of consecutive source offsets, in order;
+    the counts sum up to `records`. `max_timestamp` is in ms since the epoch, -1 for none.
+    `last_source_offset` is that of the last record.
     """
 
     data: bytearray
@@ -159,7 +160,7 @@ def recompress(
 ) -> bytearray:
     """Return a magic 2 batch with its records section recompressed; the records stay as they are.
 
-    Only codec and batchLength change in the header; the crc becomes 0. Raises CorruptData.
+    In the header only codec, batchLength and CRC change. Raises CorruptData.
     """
     if check_frame(batch) != 2:
         raise CorruptData("only a magic 2 batch can be recompressed")
@@ -169,10 +170,10 @@ def recompress(
     if len(section) and old != codec:
         section = compress(codec, decompress(old, section, limit=max_decompressed), level)
     header[1] = HEADER_SIZE - LOG_OVERHEAD + len(section)
-    header[4] = 0
     header[5] = header[5] & ~CODEC_MASK | codec
     data = bytearray().join((bytes(HEADER_SIZE), section))
     BATCH_HEADER.pack_into(data, 0, *header)
+    set_crc(memoryview(data))
     return data
 
 

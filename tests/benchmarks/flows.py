@@ -11,12 +11,14 @@ from tests.benchmarks.payloads import PayloadKind
 __all__ = ["FLOWS", "QUICK_FLOWS", "Flow"]
 
 BATCH_BYTES = 64 * 1024
+TEN_RECORDS_BYTES = 6 * 1024
+"""A batch of ten of the JSON events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One topic to copy. `batch_bytes` None: one record in each batch. `goal`: "shallow" has goals
-    for rate and CPU, "not slower" only that one."""
+    """One topic to copy. `batch_bytes` None: one record in each batch. `goal`: "shallow" and
+    "small" have goals for rate and CPU, "not slower" only that one."""
 
     name: str
     words: str
@@ -26,7 +28,7 @@ class Flow:
     partitions: int
     records: int
     quick_records: int
-    goal: Literal["shallow", "not slower"]
+    goal: Literal["shallow", "small", "not slower"]
 
     @property
     def codec_number(self) -> int:
@@ -59,7 +61,22 @@ FLOWS = {
         Flow(
             "one-record",
             "JSON, one record per batch, uncompressed",
-            "json", "none", None, 4, 600_000, 100_000, "not slower",
+            "json", "none", None, 4, 600_000, 100_000, "small",
+        ),
+        Flow(
+            "one-record-lz4",
+            "JSON, one record per batch, lz4",
+            "json", "lz4", None, 4, 600_000, 100_000, "small",
+        ),
+        Flow(
+            "ten-records",
+            "JSON, ten records per batch, uncompressed",
+            "json", "none", TEN_RECORDS_BYTES, 4, 1_000_000, 200_000, "small",
+        ),
+        Flow(
+            "ten-records-lz4",
+            "JSON, ten records per batch, lz4",
+            "json", "lz4", TEN_RECORDS_BYTES, 4, 1_000_000, 200_000, "small",
         ),
         Flow(
             "partitions",

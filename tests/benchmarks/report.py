@@ -17,7 +17,8 @@ __all__ = ["Goal", "as_markdown", "as_text", "goals", "goals_as_markdown", "upda
 
 FIGURES, GOALS = "benchmark", "goals"
 
-RATE_GOAL, CPU_GOAL, NOT_SLOWER_GOAL = 6.0, 20.0, 1.0
+CPU_GOAL, SMALL_CPU_GOAL_US = 20.0, 2.0
+_RATE_GOALS = {"shallow": 6.0, "small": 2.0, "not slower": 1.0}
 RSS_GOAL_MB = 150.0
 P50_GOAL, P99_GOAL = 4.0, 3.0
 START_GOAL_S = 3.0
@@ -223,11 +224,17 @@ def _copy_goals(results: Results) -> Iterable[Goal]:
         shallow = FLOWS[name].goal == "shallow"
         for java, mean in _javas(systems).items() if OURS in systems else ():
             rate = _rate_ratio(mean, systems[OURS])
-            wanted = RATE_GOAL if shallow else NOT_SLOWER_GOAL
+            wanted = _RATE_GOALS[FLOWS[name].goal]
             yield _at_least(f"{name}: rate, to {java}", wanted, rate)
             if shallow:
                 cpu = _cpu_ratio(mean, systems[OURS])
                 yield _at_least(f"{name}: less CPU per record than {java}", CPU_GOAL, cpu)
+        if FLOWS[name].goal == "small" and OURS in systems:
+            cpu = systems[OURS].cpu_us
+            met = cpu <= SMALL_CPU_GOAL_US
+            yield Goal(
+                f"{name}: CPU per record", f"≤ {SMALL_CPU_GOAL_US:g} µs", f"{cpu:.2f} µs", met
+            )
     worst = max((systems[OURS].rss_mb for systems in flows.values() if OURS in systems), default=0)
     if worst:
         measured = f"{worst:.0f} MB at most"

@@ -25,11 +25,12 @@ from api.rest.json_text import MalformedBody
 from connect.config.properties import parse_properties
 from connect.errors import ConfigError, CorruptData
 from connect.protocol import membership
-from connect.protocol.batches import crc_matches, read_headers
-from connect.protocol.compression import compress, decompress
+from connect.protocol.batches import BatchHeader, crc_matches, read_headers
+from connect.protocol.compression import LZ4, NONE, compress, decompress
 from connect.protocol.message_check import check_message
 from connect.protocol.messages import parse_fetch, parse_produce
-from connect.protocol.records import iter_records, rebatch
+from connect.protocol.records import Record, encode_batch, iter_records, rebatch
+from connect.protocol.small_batches import CannotMerge, merge_run, read_runs
 from connect.runtime.errors import BadRequest
 from connect.storage import config_records, offset_codec, status_records
 from connect.storage.instance_id import InstanceId, State, TargetState
@@ -84,6 +85,9 @@ def _batches(data: bytes) -> None:
     offsets = [h.base_offset for h in headers] + [h.next_offset for h in headers[-1:]]
     assert offsets == sorted(offsets)
     assert all(0 <= offset < 1 << 63 for offset in offsets)
+    for run in read_runs(view, 0):
+        if run.batches > 1:
+            _merge(view, run)
     whole = [view[h.start : h.start + h.size] for h in headers]
     for header in headers:
         crc_matches(view, header)
@@ -100,6 +104,24 @@ def _batches(data: bytes) -> None:
         for record in iter_records(batch, max_decompressed=_LIMIT):
             assert record.offset in _INT64
             assert record.timestamp in _INT64
+
+
+def _small_batches() -> list[bytes]:
+    """Runs that are merged."""
+    records = [Record(n, n, b"%d" % n, b"value, value, value %d" % n) for n in range(6)]
+    return [
+        b"".join(encode_batch([each], base_offset=each.offset, codec=codec) for each in records)
+        for codec in (NONE, LZ4)
+    ]
+
+
+def _merge(view: memoryview, run: BatchHeader) -> None:
+    try:
+        merged = merge_run(view, run, 1 << 16, run.attributes & 0x07, None)
+    except (CannotMerge, CorruptData):
+        return
+    assert sum(made.records for made in merged) == run.records
+    assert all(sum(count for _, count in made.runs) == made.records for made in merged)
 
 
 def _fetch(data: bytes) -> None:
@@ -286,7 +308,7 @@ def _good_membership() -> list[bytes]:
 
 _CORRUPT = (CorruptData,)
 TARGETS: dict[str, Target] = {
-    "batches": Target(_batches, _CORRUPT, lambda: [*_golden(), *LOG]),
+    "batches": Target(_batches, _CORRUPT, lambda: [*_golden(), *LOG, *_small_batches()]),
     "fetch": Target(_fetch, _CORRUPT, lambda: [fetch_body("t", b"".join(LOG), 60, aborted=-1)]),
     "produce": Target(
         _produce,

@@ -7,12 +7,20 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from connect.version import VERSION
-from deploy.release import ROOT, build_sdist, build_wheel, check_commands, check_wheel
+from deploy.release import (
+    ROOT,
+    build_sdist,
+    build_wheel,
+    check_commands,
+    check_wheel,
+    has_compiled_part,
+)
 
 INSTALL_S = 120.0
 
@@ -23,21 +31,37 @@ pytestmark = pytest.mark.timeout(600)
 def test_its_commands_run_without_the_checkout_and_nothing_of_the_working_directory(
     tmp_path: Path,
 ) -> None:
-    source = tmp_path / "source"
-    left_out = shutil.ignore_patterns("__pycache__")
-    for name in ("api", "connect", "connectors", "deploy"):
-        shutil.copytree(ROOT / name, source / name, ignore=left_out)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
-        shutil.copy(ROOT / name, source)
-
-    wheel = build_wheel(build_sdist(source, tmp_path / "dist"), tmp_path / "dist")
+    wheel = build_wheel(_sdist(tmp_path), tmp_path / "dist")
     commands = check_wheel(wheel, VERSION)
-    shutil.rmtree(source)
+    assert not has_compiled_part(wheel)
     installed = _environment_with(wheel, tmp_path / "venv")
 
     assert len(commands) >= 7
     without_checkout = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     check_commands(installed, commands, VERSION, without_checkout)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_the_wheel_for_this_platform_has_the_compiled_part_and_not_its_sources(
+    tmp_path: Path,
+) -> None:
+    wheel = build_wheel(_sdist(tmp_path), tmp_path / "dist", compiled=True)
+    check_wheel(wheel, VERSION)
+    assert has_compiled_part(wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        assert [name for name in archive.namelist() if name.endswith((".c", ".h"))] == []
+
+
+def _sdist(directory: Path) -> Path:
+    source = directory / "source"
+    left_out = shutil.ignore_patterns("__pycache__", "*.so")
+    for name in ("api", "connect", "connectors", "deploy"):
+        shutil.copytree(ROOT / name, source / name, ignore=left_out)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, source)
+    sdist = build_sdist(source, directory / "dist")
+    shutil.rmtree(source)
+    return sdist
 
 
 def _environment_with(wheel: Path, directory: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from connect.protocol.compression import ZSTD
 from connect.protocol.records import Record, encode_batch
 from tests.support.copying import CopyRun
 from tests.support.hostile_broker import Answer, Fault, HostileBroker, fetch_body
@@ -36,7 +37,8 @@ MIB = 1024 * 1024
 
 def batch(first: int, count: int = 10, last: int | None = None) -> bytes:
     records = [Record(first + n, 1_000 + n, b"k", b"%d" % (first + n)) for n in range(count)]
-    return encode_batch(records, base_offset=first, last_offset_delta=last)
+    # Such batches are not merged (`small_batches`), so each is sent on its own.
+    return encode_batch(records, base_offset=first, codec=ZSTD, last_offset_delta=last)
 
 
 LOG = tuple(batch(first) for first in range(0, COUNT, 10))

@@ -17,10 +17,15 @@ from functools import partial
 from connect.clients.errors import error_from_code
 from connect.errors import ConnectError, CorruptData
 from connect.loop import backoff_s
-from connect.protocol.batches import BatchHeader, read_headers
+from connect.protocol.batches import BatchHeader
 from connect.protocol.error_codes import ErrorCode, code_facts
-from connect.protocol.messages import FetchedPartition, FetchResponse
-from connectors.mirror.copy.batches.conversion import Unreadable, outgoing_batches
+from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
+from connectors.mirror.copy.batches.conversion import (
+    CopyOptions,
+    Unreadable,
+    outgoing_batches,
+    read_batches,
+)
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.context import CopyContext, ReplicaChanged
@@ -130,7 +135,7 @@ class FetchResponseHandler:
             self._source_works(partition)
             return
         try:
-            headers = read_headers(fetched.records)
+            headers = self._read(partition, fetched)
         except CorruptData as error:
             self._source_failed(partition, str(error))
             return
@@ -155,6 +160,18 @@ class FetchResponseHandler:
         partition.fetched_to(after)
         fresh.append((partition, fetched, headers, position))
         self._context.mark(partition)
+
+    def _read(self, partition: PartitionCopy, fetched: FetchedPartition) -> list[BatchHeader]:
+        end = partition.high_watermark
+        if partition.end is not None:
+            end = partition.end if end < 0 else min(end, partition.end)
+        return read_batches(
+            fetched.records,
+            position=partition.position,
+            end=end,
+            aborted=fetched.aborted,
+            options=self._options,
+        )
 
     def _copy(
         self,

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from connect.clock import Clock
 from connect.protocol.batches import BatchHeader
+from connect.protocol.small_batches import largest_batch
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit
 from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import PartitionCopy
@@ -244,7 +245,7 @@ class Throttle:
             # Partial batches are not counted. Brokers cut off the last batch of a full response,
             # which is up to half of it with a low limit.
             size = headers[-1].start + headers[-1].size
-            partition.batch_bytes = max(header.size for header in headers)
+            partition.batch_bytes = max(map(largest_batch, headers))
             records = 0
             if (meter and meter.counts_records) or (flow and flow.counts_records):
                 records = sum(header.records for header in headers)

@@ -210,7 +210,7 @@ def plan_for(seed: int) -> Plan:
         ),
         quarantine=quarantine,
         transactions=transactions,
-        codec=rng.choice((0, 0, 0, 4)),
+        codec=rng.choice((0, 0, 3, 4)),
         log_append_time=rng.random() < 0.1,
         store_every_s=rng.choice((0.1, 0.5, 2.0)),
         boundary_s=rng.choice((None, None, None, 0.5)),

@@ -1,8 +1,9 @@
 """Decides how each fetched batch is copied: as bytes, recompressed, or record by record.
 
-Pure decisions on batch headers. A batch is copied record by record if the target cannot accept its
-bytes as they are, or if it is in a run of tiny batches, which cost the target more than one batch
-with the same records.
+Pure decisions on batch headers. Runs of small batches are merged (`small_batches`), because many
+batches cost the target more than one with the same records. A batch is copied record by record if
+the target cannot accept its bytes as they are, or if it is in a run of tiny batches that
+`small_batches` cannot merge.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from connect.protocol.batches import (
     BatchHeader,
     abort_marker,
     crc_matches,
+    read_headers,
+    set_crc,
     shallow_copy_allowed,
 )
-from connect.protocol.records import Rebatched, rebatch, recompress, split
+from connect.protocol.records import Rebatched, rebatch, recompress
+from connect.protocol.small_batches import CannotMerge, merge_run, read_runs
 from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 
@@ -33,7 +37,7 @@ __all__ = [
     "Way",
     "choose",
     "outgoing_batches",
-    "split_batch",
+    "read_batches",
 ]
 
 TINY_BATCH_RECORDS = 4
@@ -57,13 +61,39 @@ class CopyOptions:
     """The compression codec that target batches must have; None keeps each batch's own codec."""
     level: int | None = None
     merge_bytes: int = 256 * 1024
+    """The size to which runs of small batches are merged; 0: they are not."""
     check_crcs: bool = True
+    """False: batches with a wrong CRC are copied, with the right one."""
 
 
 class Way(enum.Enum):
     SHALLOW = "shallow"
     RECOMPRESS = "recompress"
+    MERGE = "merge"
     RECORDS = "records"
+
+
+def read_batches(
+    records: memoryview,
+    *,
+    position: int,
+    end: int,
+    aborted: Sequence[tuple[int, int]],
+    options: CopyOptions,
+) -> list[BatchHeader]:
+    """Read the headers of one partition's fetched records, with runs of small batches as one if all
+    their records are wanted: none is before `position`, at or after `end` (-1: there is no end), or
+    of an aborted transaction.
+
+    Raises:
+        CorruptData: as `read_headers`.
+    """
+    if options.read_committed and aborted:
+        return read_headers(records)
+    headers = read_runs(records, position, options.merge_bytes)
+    if headers and 0 <= end < headers[-1].next_offset:
+        return read_headers(records)
+    return headers
 
 
 def choose(
@@ -118,6 +148,9 @@ def _data_batches(
     for header in headers:
         if end is not None and header.base_offset >= end:
             return
+        if header.batches > 1:
+            yield header
+            continue
         if options.check_crcs and not crc_matches(records, header):
             raise _Unreadable(header, "it fails its CRC")
         if header.attributes & CONTROL:
@@ -145,10 +178,13 @@ def _ways(
     options: CopyOptions,
     end: int | None,
 ) -> list[tuple[Way, list[BatchHeader]]]:
-    """Group consecutive batches that are copied the same way. Runs of tiny batches are copied as
-    RECORDS."""
+    """Group consecutive batches that are copied the same way. Runs of small batches are copied as
+    MERGE, and the tiny batches that are in none as RECORDS if there are several in a row."""
     runs: list[tuple[Way, bool, list[BatchHeader]]] = []
     for header in batches:
+        if header.batches > 1:
+            runs.append((Way.MERGE, False, [header]))
+            continue
         way = choose(header, position, max_bytes, options, end)
         tiny = header.size <= TINY_BATCH_BYTES and 0 < header.records <= TINY_BATCH_RECORDS
         if runs and runs[-1][0] is way and runs[-1][1] == tiny:
@@ -188,15 +224,23 @@ def outgoing_batches(
     except _Unreadable as error:
         unreadable = error
     outgoing: list[Outgoing] = []
+
+    def convert(way: Way, run: list[BatchHeader]) -> None:
+        if way is Way.RECORDS:
+            _record_by_record(records, run, position, end, limit, options, budget, outgoing)
+        elif way is Way.RECOMPRESS:
+            for header in run:
+                outgoing.append(_recompressed(records, header, options, budget))
+        elif way is Way.SHALLOW:
+            outgoing.extend(_shallow(records, header, options, buffer) for header in run)
+        elif not _merged(records, run[0], limit, options, budget, outgoing):
+            batches = _batches_of(records, run[0])
+            for each, part in _ways(batches, position, limit, options, end):
+                convert(each, part)
+
     try:
         for way, run in _ways(wanted, position, limit, options, end):
-            if way is Way.RECORDS:
-                _record_by_record(records, run, position, end, limit, options, budget, outgoing)
-            elif way is Way.RECOMPRESS:
-                for header in run:
-                    outgoing.append(_recompressed(records, header, options, budget))
-            else:
-                outgoing += [_shallow(records, header, buffer) for header in run]
+            convert(way, run)
     except _Unreadable as error:
         unreadable = error  # It is before the one that was found first.
     if unreadable is None:
@@ -218,9 +262,14 @@ MAX_UNKNOWN_LIMIT = 1 << 30
 """No limit is known. The target rejects a batch that is too large."""
 
 
-def _shallow(records: memoryview, header: BatchHeader, buffer: FetchBuffer) -> Outgoing:
+def _shallow(
+    records: memoryview, header: BatchHeader, options: CopyOptions, buffer: FetchBuffer
+) -> Outgoing:
+    data = records[header.start : header.start + header.size]
+    if not options.check_crcs:
+        set_crc(data)
     return Outgoing(
-        data=records[header.start : header.start + header.size],
+        data=data,
         records=header.records,
         runs=((header.base_offset, header.records),),
         resume=header.next_offset,
@@ -247,6 +296,34 @@ def _recompressed(
         shallow=True,
         buffer=FetchBuffer(budget, data),
     )
+
+
+def _merged(
+    records: memoryview,
+    run: BatchHeader,
+    limit: int,
+    options: CopyOptions,
+    budget: MemoryBudget,
+    into: list[Outgoing],
+) -> bool:
+    """Merge a run of small batches. Returns False if that is not possible."""
+    codec = run.attributes & CODEC_MASK if options.codec is None else options.codec
+    try:
+        merged = merge_run(records, run, min(limit, options.merge_bytes), codec, options.level)
+    except (CannotMerge, CorruptData):
+        return False
+    into += [from_rebatched(part, FetchBuffer(budget, part.data)) for part in merged]
+    into[-1].resume = run.next_offset
+    return True
+
+
+def _batches_of(records: memoryview, run: BatchHeader) -> list[BatchHeader]:
+    headers = read_headers(records[run.start : run.start + run.size])
+    return [
+        header._replace(start=run.start + header.start)
+        for header in headers
+        if not header.attributes & CONTROL
+    ]
 
 
 def _record_by_record(

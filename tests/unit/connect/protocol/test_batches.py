@@ -15,9 +15,11 @@ from connect.protocol.batches import (
     abort_marker,
     crc_matches,
     read_headers,
+    set_crc,
     shallow_copy_allowed,
     stamp_for_produce,
 )
+from connect.protocol.compiled import native
 from connect.protocol.record_codec import Record, encode_batch
 from tests.support.record_sets import legacy_message, legacy_wrapper
 
@@ -210,3 +212,40 @@ def test_the_crc_covers_everything_from_the_attributes_on() -> None:
     data = batch([b"a"])
     stamp_for_produce(memoryview(data), 9, 0, 0)
     assert int.from_bytes(data[17:21], "big") == crc32c(bytes(data[21:]))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@given(
+    data=st.binary(min_size=HEADER_SIZE, max_size=3_000),
+    producer=st.tuples(
+        st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(0, 2**32)
+    ),
+    transactional=st.booleans(),
+)
+def test_the_crc_that_follows_from_the_old_one_is_that_of_the_bytes(
+    compiled: bool, data: bytes, producer: tuple[int, int, int], transactional: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr("connect.protocol.batches.native", None)
+        stamped = memoryview(bytearray(data))
+        set_crc(stamped)
+        stamp_for_produce(stamped, *producer, transactional=transactional)
+        assert int.from_bytes(stamped[17:21], "big") == crc32c(stamped[21:])
+        assert bytes(stamped[:8]) == bytes(8)
+        assert int.from_bytes(stamped[8:12], "big") == len(data) - 12
+        assert int.from_bytes(stamped[43:51], "big", signed=True) == producer[0]
+        assert int.from_bytes(stamped[51:53], "big", signed=True) == producer[1]
+        assert int.from_bytes(stamped[53:57], "big") == producer[2] % 2**31
+        assert bool(stamped[22] & TRANSACTIONAL) is transactional
+        assert (stamped[22] ^ data[22]) & ~TRANSACTIONAL & 0xFF == 0
+        assert bytes(stamped[57:]) == data[57:]
+
+
+@pytest.mark.skipif(native is None, reason="the compiled part was not built")
+def test_a_wrong_crc_stays_wrong_and_so_the_target_finds_it() -> None:
+    data = batch([b"payload" * 100])
+    data[-1] ^= 1
+    stamp_for_produce(memoryview(data), 123, 4, 9)
+    (header,) = read_headers(memoryview(data))
+    assert not crc_matches(memoryview(data), header)

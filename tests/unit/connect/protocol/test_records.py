@@ -80,8 +80,10 @@ def test_the_header_is_that_of_a_plain_batch_without_producer() -> None:
         delete_horizon=TIME,
     )
     (made,) = rebatched([stored])
+    crc = int.from_bytes(made.data[17:21], "big")
+    assert verify_crc(memoryview(made.data))
     assert HEADER.unpack_from(made.data) == (
-        0, len(made.data) - 12, -1, 2, 0, 0, 1, TIME + 1000, TIME + 1000, -1, -1, -1, 2,
+        0, len(made.data) - 12, -1, 2, crc, 0, 1, TIME + 1000, TIME + 1000, -1, -1, -1, 2,
     )  # fmt: skip
 
 
@@ -260,7 +262,7 @@ def test_split_wants_as_many_source_offsets_as_records() -> None:
 
 @pytest.mark.parametrize("old", CODECS)
 @pytest.mark.parametrize("new", CODECS)
-def test_recompress_changes_codec_and_length_only(old: int, new: int) -> None:
+def test_recompress_changes_codec_length_and_crc_only(old: int, new: int) -> None:
     stored = encode_batch(
         [event(n) for n in (3, 4, 9)],
         base_offset=3,
@@ -274,7 +276,7 @@ def test_recompress_changes_codec_and_length_only(old: int, new: int) -> None:
     made = recompress(memoryview(stored), new, None)
     header, before = list(HEADER.unpack_from(made)), list(HEADER.unpack_from(stored))
     assert header[1] == len(made) - 12
-    assert header[4] == 0
+    assert verify_crc(memoryview(made))
     assert header[5] == 0x10 | new
     for changed in (1, 4, 5):
         header[changed] = before[changed]

@@ -50,7 +50,7 @@ class Task:
     def run(self, seconds: float, batch: int = 10 * KB, turn_s: float = 0.01) -> dict[str, int]:
         """Every partition that may be fetched brings a batch of 10 records each turn."""
         came = {partition.source[0]: 0 for partition in self.partitions}
-        header = cast("BatchHeader", SimpleNamespace(records=10, start=0, size=batch))
+        header = cast("BatchHeader", SimpleNamespace(records=10, start=0, size=batch, batches=1))
         for turn in range(round(seconds / turn_s)):
             if not self.throttle.holds:
                 may = [partition for partition in self.partitions if not partition.paced]
@@ -209,7 +209,9 @@ def test_never_more_than_the_rate_and_one_burst(rate_kb: int, steps: list[tuple[
     for size, seconds in steps:
         if not task.throttle.holds:
             total += size * KB
-            header = cast("BatchHeader", SimpleNamespace(records=1, start=0, size=size * KB))
+            header = cast(
+                "BatchHeader", SimpleNamespace(records=1, start=0, size=size * KB, batches=1)
+            )
             task.throttle.count([(task.partitions[0], [header])])
         passed = task.clock.monotonic() - began
         assert total <= rate * (passed + 0.5) + largest
