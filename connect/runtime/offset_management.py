@@ -42,7 +42,7 @@ class ConnectorOffsets:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._groups = SinkGroupOffsets(worker.config)
+        self._groups = SinkGroupOffsets(worker.clients)
 
     def read(self, name: str, config: Mapping[str, str], deadline: Deadline) -> list[OffsetEntry]:
         """Return all offsets. Raises `DeadlineExceeded`, and errors of the store or the cluster."""

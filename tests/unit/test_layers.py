@@ -67,7 +67,8 @@ INSIDE: dict[str, list[str]] = {
     "connect.runtime": [
         "errors rest_entities stages states thread_dumps",
         "connector_status",
-        "error_handling herder loggers offset_stores plugins restart_plan tasks worker_connector",
+        "error_handling herder loggers plugins restart_plan tasks worker_connector",
+        "offset_stores",
         "sink source validation zombie_fence",
         "transfer",
         "task_factory",
