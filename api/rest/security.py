@@ -20,11 +20,11 @@ import base64
 import binascii
 import hmac
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from connect.clients.security.jaas import parse_jaas
+from connect.config.java_options import system_property
 from connect.config.properties import load_properties
 from connect.config.types import invalid_value
 from connect.errors import ConfigError
@@ -88,7 +88,7 @@ def users_of(
             )
     if not extensions:
         return None
-    location = _login_config(environment) or props.get(LOGIN_CONFIG)
+    location = system_property(LOGIN_CONFIG, environment) or props.get(LOGIN_CONFIG)
     if not location:
         raise ConfigError(
             f"{_EXTENSIONS_KEY} requires basic authentication, but there is no JAAS file; name "
@@ -97,16 +97,6 @@ def users_of(
             key=LOGIN_CONFIG,
         )
     return Users(load_properties(_users_file(location)))
-
-
-def _login_config(environment: Mapping[str, str]) -> str | None:
-    prefix = f"-D{LOGIN_CONFIG}="
-    try:
-        options = shlex.split(environment.get("KAFKA_OPTS", ""))
-    except ValueError:
-        options = environment.get("KAFKA_OPTS", "").split()
-    found = [option.removeprefix(prefix) for option in options if option.startswith(prefix)]
-    return found[-1] if found else None
 
 
 def _users_file(location: str) -> str:

@@ -12,10 +12,16 @@ from connect.config.types import ConfigScalar, ConfigType
 from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, Validator, ValidList
 
 __all__ = [
+    "ALLOWED_FILES",
+    "ALLOWED_URLS",
     "DISTRIBUTED_CONFIG_DEF",
     "STANDALONE_CONFIG_DEF",
     "WORKER_CONFIG_DEF",
 ]
+
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+"""In Kafka these two are Java system properties."""
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _STRING, _LIST, _CLASS, _BOOLEAN = (
@@ -120,6 +126,20 @@ _WORKER_KEYS = (
         _LIST,
         (),
         "Client properties that the policy Allowlist allows.",
+    ),
+    _key(
+        ALLOWED_URLS,
+        _LIST,
+        (),
+        "Token endpoints that connectors' configs may name, besides those of the worker's own "
+        "properties. Also as -D in KAFKA_OPTS.",
+    ),
+    _key(
+        ALLOWED_FILES,
+        _LIST,
+        (),
+        "Files with keys and assertions for tokens that connectors' configs may name. Also as -D "
+        "in KAFKA_OPTS.",
     ),
     _key(
         "metric.reporters",

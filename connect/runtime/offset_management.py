@@ -112,7 +112,10 @@ class ConnectorOffsets:
             own.stop(Deadline(_CLOSE_S, self._worker.clock))
 
     def _connector(self, config: Mapping[str, str]) -> type[Connector]:
-        return self._worker.plugins.connector(config["connector.class"])
+        # Stored configs may be older than the permissions.
+        connector = self._worker.plugins.connector(config["connector.class"])
+        self._worker.permissions.check(connector, config)
+        return connector
 
 
 def _write(

@@ -23,6 +23,7 @@ from connect.plugin import SourceOffset, SourcePartition
 from connect.runtime.offset_stores import OWN_TOPIC_KEY, ConnectorStores
 from connect.runtime.plugins.connector_clients import ConnectorClients
 from connect.runtime.plugins.description import connector_facts, plugin_aliases, task_facts
+from connect.runtime.plugins.permissions import OperatorPermissions, Permissions
 from connect.runtime.plugins.registry import UNDEFINED_VERSION, PluginRegistry
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.source.topic_creation import parse_topic_groups
@@ -64,10 +65,12 @@ class Worker:
         offset_store: OffsetStore | None = None,
         status_listener: StatusListener | None = None,
         exactly_once: bool = False,
+        permissions: Permissions | None = None,
     ) -> None:
         """Create a worker. `exactly_once`: source tasks get a plan (`make_task`).
 
-        Only workers of a group, which have an id, write exactly once.
+        Only workers of a group, which have an id, write exactly once. `permissions` None: those
+        that `config` gives to connectors of REST users.
         """
         self.config = config
         self.plugins = plugins
@@ -81,6 +84,7 @@ class Worker:
             config.override_policy, "connector.client.config.override.policy"
         )()
         self.override_policy.configure(config.originals)
+        self.permissions = permissions or OperatorPermissions(config.originals)
         self.clients = ConnectorClients(config, self.override_policy)
         self.statuses = StatusBook(worker_id, clock, status_listener)
         self._figures = WorkerMetrics(worker_id, KAFKA_VERSION, metrics, self._connectors, clock)
@@ -154,7 +158,9 @@ class Worker:
 
         `committed` are the configs of its tasks. Raises `ConfigError`.
         """
-        connector = self.plugins.connector(config["connector.class"])()
+        connector_class = self.plugins.connector(config["connector.class"])
+        self.permissions.check(connector_class, config)
+        connector = connector_class()
         if connector.connector_type() == "source" and self.config.topic_creation_enable:
             # Wrong settings for new topics fail the connector before a task uses them.
             parse_topic_groups(config)
@@ -211,6 +217,10 @@ class Worker:
         figures = TaskMetrics(instance.connector, instance.task, self.clock)
         self.statuses.set_version(instance, self._task_version(task_class, connector_config))
         try:
+            self.permissions.check(
+                self.plugins.connector(connector_config["connector.class"]),
+                {**connector_config, **task_config},
+            )
             new = NewTask(instance, connector_config, task_config, figures)
             task = self._maker.make(new, task_class(), exactly_once)
             figures.describe(

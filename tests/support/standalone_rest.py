@@ -12,6 +12,7 @@ from api.rest.server import RestServer
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig
 from connect.metrics.registry import MetricRegistry
+from connect.runtime.plugins.permissions import OperatorPermissions
 from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.worker import Worker
 from tests.support.memory_offset_store import MemoryOffsetStore
@@ -26,6 +27,7 @@ _DEFAULTS = {
     "key.converter": "ByteArrayConverter",
     "value.converter": "ByteArrayConverter",
     "offset.storage.file.filename": "unused",
+    "file.connectors.root": "/",
 }
 
 
@@ -44,6 +46,7 @@ def standalone_rest(
         metrics,
         worker_id=server.worker_id,
         offset_store=MemoryOffsetStore(),
+        permissions=OperatorPermissions(full, environment or {}),
     )
     herder = StandaloneHerder(worker)
     try:
