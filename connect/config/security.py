@@ -159,7 +159,11 @@ _SASL_KEYS = (
         "No effect: no command is run to renew tickets.",
     ),
     _key(
-        "sasl.kerberos.min.time.before.relogin", _LONG, 60_000, _LOW, "No effect, as no command logs in."
+        "sasl.kerberos.min.time.before.relogin",
+        _LONG,
+        60_000,
+        _LOW,
+        "No effect, as no command logs in.",
     ),
     _key("sasl.kerberos.service.name", _STRING, None, _MEDIUM, "The brokers' Kerberos principal."),
     _key("sasl.kerberos.ticket.renew.jitter", _DOUBLE, 0.05, _LOW, "Random jitter of the renewal."),
