@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ from api.cli.output.mirror_client import Output
 from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program
 from api.cli.version import add_version
 from connect.clock import Deadline
-from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex, literal_regex
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
 from connect.config.types import SecretStr
@@ -239,7 +238,7 @@ def _translate(arguments: argparse.Namespace, output: Output) -> int:
 def _plan(
     arguments: argparse.Namespace,
     clusters: MoveClusters,
-    groups: re.Pattern[str],
+    groups: JavaRegex,
     deadline: Deadline,
 ) -> MovePlan:
     live = not arguments.checkpoints and _is_known(arguments)
@@ -264,9 +263,9 @@ def _is_known(arguments: argparse.Namespace) -> bool:
     return arguments.config is not None or arguments.from_bootstrap is not None
 
 
-def _pattern(arguments: argparse.Namespace) -> re.Pattern[str]:
+def _pattern(arguments: argparse.Namespace) -> JavaRegex:
     if arguments.group is not None:
-        return re.compile(re.escape(arguments.group))
+        return literal_regex(arguments.group)
     try:
         return compile_java_regex(arguments.groups)
     except JavaRegexError as error:

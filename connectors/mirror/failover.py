@@ -9,7 +9,6 @@ flow copies are left out.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from connect.clients.errors import broker_code
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
+from connect.config.java_regex import TextPattern
 from connect.errors import ConnectError
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
@@ -103,7 +103,7 @@ class _Target(NamedTuple):
 
 
 def plan_move(
-    clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline, *, live: bool
+    clusters: MoveClusters, groups: TextPattern, deadline: Deadline, *, live: bool
 ) -> MovePlan:
     """Translate the offsets of all groups whose whole ID matches. `live=False` uses checkpoints.
 
@@ -113,7 +113,7 @@ def plan_move(
     return replace(plan, offsets=_completed(clusters, plan.offsets, deadline))
 
 
-def _live(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
+def _live(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
     _contact(clusters, deadline)
     source = ConsumerGroups(_admin(clusters, "from"))
     try:
@@ -224,7 +224,7 @@ def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
     return replace(row, new_offset=place.offset, again=place.behind)
 
 
-def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
+def _checkpointed(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
     """Return the offsets in the forward flow's checkpoints.
 
     The groups may have committed since. How many records they re-read is therefore not known.
