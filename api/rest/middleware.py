@@ -2,7 +2,8 @@
 
 `JaxRs` responds to requests that no handler can serve, and to OPTIONS. It handles unknown paths,
 wrong methods and media types, HEAD and trailing slashes. `Cors` and `AnswerHeaders` add headers.
-`BasicAuth` rejects unknown users.
+`BasicAuth` rejects unknown users, and `SameSite` requests that another site's page makes a browser
+send.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -21,7 +23,7 @@ from api.rest.config import AnswerHeader, CorsRules
 from api.rest.errors import error_response
 from api.rest.security import Users
 
-__all__ = ["AnswerHeaders", "BasicAuth", "Cors", "Endpoint", "JaxRs"]
+__all__ = ["AnswerHeaders", "BasicAuth", "Cors", "Endpoint", "JaxRs", "SameSite"]
 
 _JSON = "application/json"
 _DENIED = "User cannot access the resource."
@@ -31,6 +33,11 @@ _SIGNED = (
     ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
     ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
     ("GET", re.compile(r"/connectors/[^/]+/partitions/?")),
+)
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_OTHER_SITE = (
+    "A page of another site sent this request. To allow that site, add it to"
+    " access.control.allow.origin in the worker's properties"
 )
 _AMBIGUOUS = re.compile(r"%2f|//", re.IGNORECASE)
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -147,6 +154,36 @@ class BasicAuth:
             if scope["method"] == method and path.fullmatch(scope["path"]):
                 return True
         return self._users.admit(Headers(scope=scope).get("authorization"))
+
+
+class SameSite:
+    """Rejects requests that change something if a page of another site sent them (403).
+
+    Only browsers send the headers that tell; other clients pass. A reverse proxy may rename the
+    host, so that of `X-Forwarded-Host` counts as well, which no page can set.
+    """
+
+    def __init__(self, app: ASGIApp, rules: CorsRules | None) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in _SAFE and not self._same_site(scope):
+            await error_response(403, _OTHER_SITE)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _same_site(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is not None and self._rules is not None and self._rules.allows(origin):
+            return True
+        if site is not None:
+            return site in ("same-origin", "none")
+        if origin is None:
+            return True
+        own = {headers.get(name, "").lower() for name in ("host", "x-forwarded-host")}
+        return urlsplit(origin).netloc.lower() in own - {""}
 
 
 class Cors:
