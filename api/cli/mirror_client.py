@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,6 +55,7 @@ EXIT_INCOMPLETE, EXIT_NO_ANSWER = 1, 3
 PROGRAM = "connect-mirror-client"
 
 DEFAULT_TIMEOUT_S = 60.0
+_PASSWORD_IN_URL = re.compile(r"[^/]+://[^/@]*:[^/]+@|.*[?&]password=", re.IGNORECASE)
 _CONNECTOR = "MirrorCheckpointConnector"
 
 
@@ -112,10 +114,15 @@ def _parser() -> MirrorParser:
     history = commands.add_parser(
         "history", help=("show lost records, quarantined records and stalls")
     )
-    history.add_argument(
+    where_history = history.add_mutually_exclusive_group()
+    where_history.add_argument(
         "--url",
         metavar="URL",
-        help="URL of the history database, as in mirror.history.url (default: the default file)",
+        help="URL of the history database, as in mirror.history.url (default: the default file); "
+        "for one with a password use --url-file",
+    )
+    where_history.add_argument(
+        "--url-file", metavar="FILE", help="file that contains the URL and nothing else"
     )
     history.add_argument(
         "--limit", type=int, default=100, metavar="N", help=("show only the newest N events")
@@ -214,9 +221,26 @@ def _topics(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _history(arguments: argparse.Namespace, output: Output) -> int:
-    url = None if arguments.url is None else SecretStr(arguments.url)
+    url = _history_url(arguments)
     output.events(read_events(url, max(1, arguments.limit)))
     return EXIT_OK
+
+
+def _history_url(arguments: argparse.Namespace) -> SecretStr | None:
+    if arguments.url_file is not None:
+        try:
+            return SecretStr(Path(arguments.url_file).read_text().strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"Cannot read --url-file {arguments.url_file}: {error}") from error
+    if arguments.url is None:
+        return None
+    # Everybody on the machine can read the arguments of a program.
+    if _PASSWORD_IN_URL.match(arguments.url):
+        raise ConfigError(
+            "Invalid value [hidden] for --url: it contains a password, which others on this "
+            "machine can see; put the URL into a file and name that with --url-file"
+        )
+    return SecretStr(arguments.url)
 
 
 # The translate command.

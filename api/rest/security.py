@@ -10,8 +10,8 @@ works too:
         file="/etc/kafka/users.properties";
     };
 
-The file of users has a line `user=password` per user. Both files are read once. No error contains a
-password.
+The file of users has a line `user=password` per user, and at least one. Both files are read once.
+No error contains a password.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _JAAS_ENTRY = re.compile(
 
 
 class Users:
-    """User names and passwords. Without any user, every request is admitted, as in Java."""
+    """User names and passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = {user.encode(): password.encode() for user, password in passwords.items()}
@@ -56,8 +56,6 @@ class Users:
 
     def admit(self, authorization: str | None) -> bool:
         """Whether an Authorization header names a user and the right password."""
-        if not self._passwords:
-            return True
         scheme, _, encoded = (authorization or "").partition(" ")
         if scheme.lower() != "basic":
             return False
@@ -96,7 +94,17 @@ def users_of(
             f"{LOGIN_CONFIG}",
             key=LOGIN_CONFIG,
         )
-    return Users(load_properties(_users_file(location)))
+    file = _users_file(location)
+    users = load_properties(file)
+    if not users:
+        # Java then admits everybody, although the operator asked for authentication.
+        raise invalid_value(
+            LOGIN_CONFIG,
+            location,
+            f"the file of users {file} names no user; add a line user=password, or remove"
+            f" {_EXTENSIONS_KEY} to let everybody in",
+        )
+    return Users(users)
 
 
 def _users_file(location: str) -> str:

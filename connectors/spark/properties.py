@@ -134,6 +134,8 @@ _DEFAULTS = {
 _LOCAL_DEFAULTS = {
     DRIVER_HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Other users of this machine reach that address too. Spark makes the secret itself.
+    "spark.authenticate": "true",
     # With a local master the executor is in the driver, so there are no heartbeats to miss.
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "300s",
