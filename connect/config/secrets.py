@@ -23,7 +23,7 @@ _OPTION = re.compile(
 _HIDDEN = "[hidden]"
 # Shorter values would remove common words from the log, and are no secrets worth the name.
 _SHORTEST = 6
-_MOST = 10_000
+_MOST = 1_000
 
 _lock = threading.Lock()
 _known: dict[str, None] = {}
