@@ -8,6 +8,7 @@ send.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -21,11 +22,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.rest.config import AnswerHeader, CorsRules
 from api.rest.errors import error_response
+from api.rest.roles import required_role
 from api.rest.security import Users
 
-__all__ = ["AnswerHeaders", "BasicAuth", "Cors", "Endpoint", "JaxRs", "SameSite"]
+__all__ = ["AnswerHeaders", "BasicAuth", "ChangeLog", "Cors", "Endpoint", "JaxRs", "SameSite"]
+
+_audit = logging.getLogger("connect.audit")
 
 _JSON = "application/json"
+_USER = "connect.user"
+_LONGEST_PATH = 500
 _DENIED = "User cannot access the resource."
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 # Workers do not have the users' passwords. They sign these requests instead.
@@ -136,24 +142,59 @@ def _accepts(accept: str | None, media_type: str) -> bool:
     return False
 
 
+class ChangeLog:
+    """Logs who asked for which change and what came of it; never a body, which may hold secrets."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in _SAFE:
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_see)
+        finally:
+            raw = scope.get("raw_path", b"").decode("latin-1")[:_LONGEST_PATH]
+            client = (scope.get("client") or ("?",))[0]
+            user = scope.get(_USER, "-")
+            _audit.info("%r at %s: %s %s: %d", user, client, scope["method"], raw, status)
+
+
 class BasicAuth:
-    """Rejects requests without a user's credentials (401), except requests that workers sign."""
+    """Rejects requests without a user's credentials (401) or beyond the user's role (403), except
+    requests that workers sign."""
 
     def __init__(self, app: ASGIApp, users: Users) -> None:
         self._app = app
         self._users = users
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._may_pass(scope):
-            await error_response(401, _DENIED, headers=_CHALLENGE)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
-    def _may_pass(self, scope: Scope) -> bool:
-        for method, path in _SIGNED:
-            if scope["method"] == method and path.fullmatch(scope["path"]):
-                return True
-        return self._users.admit(Headers(scope=scope).get("authorization"))
+    def _refusal(self, scope: Scope) -> Response | None:
+        method, path = scope["method"], scope["path"]
+        if any(method == of and pattern.fullmatch(path) for of, pattern in _SIGNED):
+            return None
+        user = self._users.user(Headers(scope=scope).get("authorization"))
+        if user is None:
+            return error_response(401, _DENIED, headers=_CHALLENGE)
+        # For the log of changes, which is further out.
+        scope[_USER] = user
+        needed, role = required_role(method, path), self._users.role_of(user)
+        if role >= needed:
+            return None
+        has, lacks = role.name.lower(), needed.name.lower()
+        return error_response(403, f"User {user} has the role {has}; this needs the role {lacks}")
 
 
 class SameSite:

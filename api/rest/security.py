@@ -23,6 +23,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from api.rest.roles import Role, roles_of
 from connect.clients.security.jaas import parse_jaas
 from connect.config.java_options import system_property
 from connect.config.properties import load_properties
@@ -46,28 +47,34 @@ _JAAS_ENTRY = re.compile(
 
 
 class Users:
-    """User names and passwords."""
+    """User names, passwords and roles."""
 
-    def __init__(self, passwords: Mapping[str, str]) -> None:
+    def __init__(self, passwords: Mapping[str, str], roles: Mapping[str, Role]) -> None:
+        """`roles`: of those users that are no admins."""
         self._passwords = {user.encode(): password.encode() for user, password in passwords.items()}
+        self._roles = dict(roles)
 
     def __repr__(self) -> str:
         return f"Users({len(self._passwords)})"
 
-    def admit(self, authorization: str | None) -> bool:
-        """Whether an Authorization header names a user and the right password."""
+    def role_of(self, user: str) -> Role:
+        return self._roles.get(user, Role.ADMIN)
+
+    def user(self, authorization: str | None) -> str | None:
+        """Return the user whom an Authorization header names with the right password."""
         scheme, _, encoded = (authorization or "").partition(" ")
         if scheme.lower() != "basic":
-            return False
+            return None
         try:
             user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
         except (binascii.Error, ValueError):
-            return False
+            return None
         expected = self._passwords.get(user)
         # Compare passwords of unknown users too, so that the response time does not show which
         # users exist.
         same = hmac.compare_digest(password, b"" if expected is None else expected)
-        return bool(colon) and expected is not None and same
+        known = bool(colon) and expected is not None and same
+        return user.decode("utf-8", "replace") if known else None
 
 
 def users_of(
@@ -104,7 +111,7 @@ def users_of(
             f"the file of users {file} names no user; add a line user=password, or remove"
             f" {_EXTENSIONS_KEY} to let everybody in",
         )
-    return Users(users)
+    return Users(users, roles_of(props, users))
 
 
 def _users_file(location: str) -> str:

@@ -15,13 +15,17 @@ __all__ = [
     "ALLOWED_FILES",
     "ALLOWED_URLS",
     "DISTRIBUTED_CONFIG_DEF",
+    "OPERATORS",
     "STANDALONE_CONFIG_DEF",
+    "VIEWERS",
     "WORKER_CONFIG_DEF",
 ]
 
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 """In Kafka these two are Java system properties."""
+
+VIEWERS, OPERATORS = "rest.users.viewers", "rest.users.operators"
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _STRING, _LIST, _CLASS, _BOOLEAN = (
@@ -193,6 +197,19 @@ _REST_KEYS = (
         _LIST,
         (),
         "Java's BasicAuthSecurityRestExtension for basic authentication, or none.",
+    ),
+    _key(
+        VIEWERS,
+        _LIST,
+        (),
+        "Users of basic authentication that may only read. Users in neither list may do "
+        "everything.",
+    ),
+    _key(
+        OPERATORS,
+        _LIST,
+        (),
+        "Users of basic authentication that may read, pause, resume, stop and restart.",
     ),
     _key("access.control.allow.origin", _STRING, "", "CORS: allowed origin."),
     _key("access.control.allow.methods", _STRING, "", "CORS: allowed methods."),

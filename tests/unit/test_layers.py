@@ -108,7 +108,7 @@ INSIDE: dict[str, list[str]] = {
         "mirror_maker",
         "check flow_lookup",
     ],
-    "api": ["http_server", "rest", "dedicated", "cli"],
+    "api": ["http_protocol", "http_server", "rest", "dedicated", "cli"],
 }
 
 # Modules that load what stands above them inside a function, so that a worker that needs no Spark
