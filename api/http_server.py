@@ -202,8 +202,10 @@ class ApiServer:
     def _serve(self, listening: socket.socket) -> None:
         import uvicorn
 
+        from api.http_protocol import BoundedProtocol
+
         settings: dict[str, Any] = {
-            "http": "h11",
+            "http": BoundedProtocol,
             "ws": "none",
             "loop": "asyncio",
             "lifespan": "off",

@@ -14,11 +14,14 @@ from pathlib import Path
 from connect.config.definition import ConfigDef
 from connect.config.security import SECURITY_KEYS
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
+from connectors.files.root import ROOT
 from connectors.mirror.config.base import BASE_CONFIG_DEF
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF
+from connectors.mirror.config.permissions import HISTORY_ALLOWED_URLS
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF
 from connectors.mirrormaker.config.mm2_properties import MAKER_CONFIG_DEF
+from connectors.spark.properties import ALLOWED_PROPERTIES
 
 __all__ = ["main", "render"]
 
@@ -60,6 +63,12 @@ def render() -> str:
             "As `B.<key>` for the worker that writes to cluster B. Dedicated mode sets the "
             "required ones, and `offset.flush.interval.ms` is 5000 unless set.",
             _without(DISTRIBUTED_CONFIG_DEF, security),
+        ),
+        (
+            "What connectors may do",
+            "In the worker's properties, for `connect-distributed` and `connect-standalone`. "
+            "Dedicated mode needs none of them: all its properties are the operator's.",
+            ConfigDef([ROOT, ALLOWED_PROPERTIES, HISTORY_ALLOWED_URLS]),
         ),
         (
             "Connections to a cluster",

@@ -257,12 +257,13 @@ def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> N
 
 def _flow(flow: NamedFlow) -> FlowToAudit:
     from connectors.mirror.audit.planner import FlowToAudit
+    from connectors.mirror.inspect.flow import flow_producer
 
     return FlowToAudit(
         flow.properties,
         flow.worker.offset_storage_topic,
         flow.worker.own_client_properties("audit-offsets"),
-        flow.worker.task_producer_properties(flow.properties, "audit-repair"),
+        flow_producer(flow.worker, flow.properties, "audit-repair"),
     )
 
 

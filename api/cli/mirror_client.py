@@ -32,7 +32,7 @@ from api.cli.output.mirror_client import Output
 from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program
 from api.cli.version import add_version
 from connect.clock import Deadline
-from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex, literal_regex
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
 from connect.config.types import SecretStr
@@ -55,6 +55,7 @@ EXIT_INCOMPLETE, EXIT_NO_ANSWER = 1, 3
 PROGRAM = "connect-mirror-client"
 
 DEFAULT_TIMEOUT_S = 60.0
+_PASSWORD_IN_URL = re.compile(r"[^/]+://[^/@]*:[^/]+@|.*[?&]password=", re.IGNORECASE)
 _CONNECTOR = "MirrorCheckpointConnector"
 
 
@@ -113,10 +114,15 @@ def _parser() -> MirrorParser:
     history = commands.add_parser(
         "history", help=("show lost records, quarantined records and stalls")
     )
-    history.add_argument(
+    where_history = history.add_mutually_exclusive_group()
+    where_history.add_argument(
         "--url",
         metavar="URL",
-        help="URL of the history database, as in mirror.history.url (default: the default file)",
+        help="URL of the history database, as in mirror.history.url (default: the default file); "
+        "for one with a password use --url-file",
+    )
+    where_history.add_argument(
+        "--url-file", metavar="FILE", help="file that contains the URL and nothing else"
     )
     history.add_argument(
         "--limit", type=int, default=100, metavar="N", help=("show only the newest N events")
@@ -215,9 +221,26 @@ def _topics(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _history(arguments: argparse.Namespace, output: Output) -> int:
-    url = None if arguments.url is None else SecretStr(arguments.url)
+    url = _history_url(arguments)
     output.events(read_events(url, max(1, arguments.limit)))
     return EXIT_OK
+
+
+def _history_url(arguments: argparse.Namespace) -> SecretStr | None:
+    if arguments.url_file is not None:
+        try:
+            return SecretStr(Path(arguments.url_file).read_text().strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"Cannot read --url-file {arguments.url_file}: {error}") from error
+    if arguments.url is None:
+        return None
+    # Everybody on the machine can read the arguments of a program.
+    if _PASSWORD_IN_URL.match(arguments.url):
+        raise ConfigError(
+            "Invalid value [hidden] for --url: it contains a password, which others on this "
+            "machine can see; put the URL into a file and name that with --url-file"
+        )
+    return SecretStr(arguments.url)
 
 
 # The translate command.
@@ -239,7 +262,7 @@ def _translate(arguments: argparse.Namespace, output: Output) -> int:
 def _plan(
     arguments: argparse.Namespace,
     clusters: MoveClusters,
-    groups: re.Pattern[str],
+    groups: JavaRegex,
     deadline: Deadline,
 ) -> MovePlan:
     live = not arguments.checkpoints and _is_known(arguments)
@@ -264,9 +287,9 @@ def _is_known(arguments: argparse.Namespace) -> bool:
     return arguments.config is not None or arguments.from_bootstrap is not None
 
 
-def _pattern(arguments: argparse.Namespace) -> re.Pattern[str]:
+def _pattern(arguments: argparse.Namespace) -> JavaRegex:
     if arguments.group is not None:
-        return re.compile(re.escape(arguments.group))
+        return literal_regex(arguments.group)
     try:
         return compile_java_regex(arguments.groups)
     except JavaRegexError as error:

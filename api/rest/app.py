@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from api.rest.config import RestConfig
 from api.rest.errors import add_error_handlers
-from api.rest.middleware import AnswerHeaders, BasicAuth, Cors, Endpoint, JaxRs
+from api.rest.middleware import AnswerHeaders, BasicAuth, ChangeLog, Cors, Endpoint, JaxRs, SameSite
 from api.rest.routers import (
     connectors,
     health,
@@ -61,6 +61,7 @@ def create_rest_app(site: WorkerHandle, config: RestConfig, users: Users | None)
     app: ASGIApp = JaxRs(_fastapi(site, routers), _endpoints(routers))
     if users is not None:
         app = BasicAuth(app, users)
+    app = ChangeLog(SameSite(app, config.cors))
     if config.cors is not None:
         app = Cors(app, config.cors)
     return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
@@ -69,7 +70,7 @@ def create_rest_app(site: WorkerHandle, config: RestConfig, users: Users | None)
 def create_admin_app(site: WorkerHandle) -> ASGIApp:
     """Create the application of `admin.listeners`: only the loggers."""
     routers = [loggers.router]
-    return JaxRs(_fastapi(site, routers), _endpoints(routers))
+    return ChangeLog(SameSite(JaxRs(_fastapi(site, routers), _endpoints(routers)), None))
 
 
 def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIApp:

@@ -2,16 +2,19 @@
 
 `JaxRs` responds to requests that no handler can serve, and to OPTIONS. It handles unknown paths,
 wrong methods and media types, HEAD and trailing slashes. `Cors` and `AnswerHeaders` add headers.
-`BasicAuth` rejects unknown users.
+`BasicAuth` rejects unknown users, and `SameSite` requests that another site's page makes a browser
+send.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -19,11 +22,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.rest.config import AnswerHeader, CorsRules
 from api.rest.errors import error_response
+from api.rest.roles import required_role
 from api.rest.security import Users
 
-__all__ = ["AnswerHeaders", "BasicAuth", "Cors", "Endpoint", "JaxRs"]
+__all__ = ["AnswerHeaders", "BasicAuth", "ChangeLog", "Cors", "Endpoint", "JaxRs", "SameSite"]
+
+_audit = logging.getLogger("connect.audit")
 
 _JSON = "application/json"
+_USER = "connect.user"
+_LONGEST_PATH = 500
 _DENIED = "User cannot access the resource."
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 # Workers do not have the users' passwords. They sign these requests instead.
@@ -31,6 +39,11 @@ _SIGNED = (
     ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
     ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
     ("GET", re.compile(r"/connectors/[^/]+/partitions/?")),
+)
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_OTHER_SITE = (
+    "A page of another site sent this request. To allow that site, add it to"
+    " access.control.allow.origin in the worker's properties"
 )
 _AMBIGUOUS = re.compile(r"%2f|//", re.IGNORECASE)
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -129,24 +142,89 @@ def _accepts(accept: str | None, media_type: str) -> bool:
     return False
 
 
+class ChangeLog:
+    """Logs who asked for which change and what came of it; never a body, which may hold secrets."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in _SAFE:
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def send_and_see(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_see)
+        finally:
+            raw = scope.get("raw_path", b"").decode("latin-1")[:_LONGEST_PATH]
+            client = (scope.get("client") or ("?",))[0]
+            user = scope.get(_USER, "-")
+            _audit.info("%r at %s: %s %s: %d", user, client, scope["method"], raw, status)
+
+
 class BasicAuth:
-    """Rejects requests without a user's credentials (401), except requests that workers sign."""
+    """Rejects requests without a user's credentials (401) or beyond the user's role (403), except
+    requests that workers sign."""
 
     def __init__(self, app: ASGIApp, users: Users) -> None:
         self._app = app
         self._users = users
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._may_pass(scope):
-            await error_response(401, _DENIED, headers=_CHALLENGE)(scope, receive, send)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        method, path = scope["method"], scope["path"]
+        if any(method == of and pattern.fullmatch(path) for of, pattern in _SIGNED):
+            return None
+        user = self._users.user(Headers(scope=scope).get("authorization"))
+        if user is None:
+            return error_response(401, _DENIED, headers=_CHALLENGE)
+        # For the log of changes, which is further out.
+        scope[_USER] = user
+        needed, role = required_role(method, path), self._users.role_of(user)
+        if role >= needed:
+            return None
+        has, lacks = role.name.lower(), needed.name.lower()
+        return error_response(403, f"User {user} has the role {has}; this needs the role {lacks}")
+
+
+class SameSite:
+    """Rejects requests that change something if a page of another site sent them (403).
+
+    Only browsers send the headers that tell; other clients pass. A reverse proxy may rename the
+    host, so that of `X-Forwarded-Host` counts as well, which no page can set.
+    """
+
+    def __init__(self, app: ASGIApp, rules: CorsRules | None) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in _SAFE and not self._same_site(scope):
+            await error_response(403, _OTHER_SITE)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _may_pass(self, scope: Scope) -> bool:
-        for method, path in _SIGNED:
-            if scope["method"] == method and path.fullmatch(scope["path"]):
-                return True
-        return self._users.admit(Headers(scope=scope).get("authorization"))
+    def _same_site(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is not None and self._rules is not None and self._rules.allows(origin):
+            return True
+        if site is not None:
+            return site in ("same-origin", "none")
+        if origin is None:
+            return True
+        own = {headers.get(name, "").lower() for name in ("host", "x-forwarded-host")}
+        return urlsplit(origin).netloc.lower() in own - {""}
 
 
 class Cors:

@@ -10,8 +10,8 @@ works too:
         file="/etc/kafka/users.properties";
     };
 
-The file of users has a line `user=password` per user. Both files are read once. No error contains a
-password.
+The file of users has a line `user=password` per user, and at least one. Both files are read once.
+No error contains a password.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ import base64
 import binascii
 import hmac
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from api.rest.roles import Role, roles_of
 from connect.clients.security.jaas import parse_jaas
+from connect.config.java_options import system_property
 from connect.config.properties import load_properties
 from connect.config.types import invalid_value
 from connect.errors import ConfigError
@@ -46,30 +47,34 @@ _JAAS_ENTRY = re.compile(
 
 
 class Users:
-    """User names and passwords. Without any user, every request is admitted, as in Java."""
+    """User names, passwords and roles."""
 
-    def __init__(self, passwords: Mapping[str, str]) -> None:
+    def __init__(self, passwords: Mapping[str, str], roles: Mapping[str, Role]) -> None:
+        """`roles`: of those users that are no admins."""
         self._passwords = {user.encode(): password.encode() for user, password in passwords.items()}
+        self._roles = dict(roles)
 
     def __repr__(self) -> str:
         return f"Users({len(self._passwords)})"
 
-    def admit(self, authorization: str | None) -> bool:
-        """Whether an Authorization header names a user and the right password."""
-        if not self._passwords:
-            return True
+    def role_of(self, user: str) -> Role:
+        return self._roles.get(user, Role.ADMIN)
+
+    def user(self, authorization: str | None) -> str | None:
+        """Return the user whom an Authorization header names with the right password."""
         scheme, _, encoded = (authorization or "").partition(" ")
         if scheme.lower() != "basic":
-            return False
+            return None
         try:
             user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
         except (binascii.Error, ValueError):
-            return False
+            return None
         expected = self._passwords.get(user)
         # Compare passwords of unknown users too, so that the response time does not show which
         # users exist.
         same = hmac.compare_digest(password, b"" if expected is None else expected)
-        return bool(colon) and expected is not None and same
+        known = bool(colon) and expected is not None and same
+        return user.decode("utf-8", "replace") if known else None
 
 
 def users_of(
@@ -88,7 +93,7 @@ def users_of(
             )
     if not extensions:
         return None
-    location = _login_config(environment) or props.get(LOGIN_CONFIG)
+    location = system_property(LOGIN_CONFIG, environment) or props.get(LOGIN_CONFIG)
     if not location:
         raise ConfigError(
             f"{_EXTENSIONS_KEY} requires basic authentication, but there is no JAAS file; name "
@@ -96,17 +101,17 @@ def users_of(
             f"{LOGIN_CONFIG}",
             key=LOGIN_CONFIG,
         )
-    return Users(load_properties(_users_file(location)))
-
-
-def _login_config(environment: Mapping[str, str]) -> str | None:
-    prefix = f"-D{LOGIN_CONFIG}="
-    try:
-        options = shlex.split(environment.get("KAFKA_OPTS", ""))
-    except ValueError:
-        options = environment.get("KAFKA_OPTS", "").split()
-    found = [option.removeprefix(prefix) for option in options if option.startswith(prefix)]
-    return found[-1] if found else None
+    file = _users_file(location)
+    users = load_properties(file)
+    if not users:
+        # Java then admits everybody, although the operator asked for authentication.
+        raise invalid_value(
+            LOGIN_CONFIG,
+            location,
+            f"the file of users {file} names no user; add a line user=password, or remove"
+            f" {_EXTENSIONS_KEY} to let everybody in",
+        )
+    return Users(users, roles_of(props, users))
 
 
 def _users_file(location: str) -> str:

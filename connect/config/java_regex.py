@@ -1,19 +1,32 @@
-r"""Translates Java regular expressions from properties to Python's `re`.
+r"""Java regular expressions from properties, matched in bounded time.
+
+Users write them, and some match in exponential time. Python's `re` cannot be interrupted and lets
+no other thread run meanwhile, so that a worker would miss its heartbeats; the `regex` package can.
 
 Supported: quoting (`\Q..\E`), POSIX and Unicode category names (`\p{Alpha}`), classes that nest,
 unite and intersect, possessive quantifiers, atomic and named groups, inline flags anywhere, and
 Java's own escapes. As in Java without flags, `\w`, `\d`, `\s` and `(?i)` mean ASCII. Unsupported,
 with a clear error: `\G`, `\X`, `\b{g}`, the flags x and U, scripts and blocks, and features that
-`re` lacks (look-behind of variable length).
+`regex` lacks.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+
+import regex
 
 from connect.config.java_classes import CharSet, named_class, predefined_class
+from connect.errors import ConfigError
 
-__all__ = ["JavaRegexError", "compile_java_regex"]
+__all__ = ["JavaRegex", "JavaRegexError", "TextPattern", "compile_java_regex", "literal_regex"]
+
+_MATCH_S = 0.5
+_TRIES = 2
+"""The limit counts the CPU time of all threads, so one match of a busy process may exceed it."""
+_DEEPEST = 100
+_SHOWN = 200
 
 _COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
@@ -25,6 +38,7 @@ _OCTAL = re.compile(r"\\0([0-3][0-7]{2}|[0-7]{1,2})")
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _ANCHORS = {"A": r"\A", "z": r"\Z", "Z": r"(?=\n?\Z)", "b": r"\b", "B": r"\B"}
 _PLAIN_GROUPS = ("(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!")
+_LOOK_BEHIND = ("(?<=", "(?<!")
 _LINE_BREAK = r"(?:\r\n|[\n\x0b\f\r\x85\u2028\u2029])"
 _KNOWN_FLAGS = {"i": "i", "m": "m", "s": "s", "u": "u", "d": ""}
 
@@ -38,17 +52,65 @@ class JavaRegexError(ValueError):
         self.position = position
 
 
-def compile_java_regex(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern in Java's syntax; its `fullmatch` is Java's `matches()`.
+class JavaRegex:
+    """A compiled pattern. Matching raises `ConfigError` if it takes too long. Thread-safe; other
+    threads run while it matches."""
 
-    Raises `JavaRegexError`.
-    """
+    __slots__ = ("_compiled", "pattern")
+
+    def __init__(self, pattern: str, compiled: regex.Pattern[str]) -> None:
+        self.pattern = pattern
+        self._compiled = compiled
+
+    def __repr__(self) -> str:
+        return f"JavaRegex({self.pattern!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JavaRegex) and other._compiled == self._compiled
+
+    def __hash__(self) -> int:
+        return hash(self._compiled)
+
+    def fullmatch(self, text: str) -> regex.Match[str] | None:
+        """Return the match of the whole text: Java's `matches()`."""
+        return self._bounded(self._compiled.fullmatch, text)
+
+    def search(self, text: str) -> regex.Match[str] | None:
+        """Return the first match in the text: Java's `find()`."""
+        return self._bounded(self._compiled.search, text)
+
+    def _bounded(
+        self, match: Callable[..., regex.Match[str] | None], text: str
+    ) -> regex.Match[str] | None:
+        for _ in range(_TRIES):
+            try:
+                return match(text, timeout=_MATCH_S, concurrent=True)
+            except TimeoutError:
+                continue
+        raise ConfigError(
+            f"The regular expression {self.pattern[:_SHOWN]} needs too long to match"
+            f" {text[:_SHOWN]!r}; rewrite it without repetition inside repetition, such as (a+)+",
+            value=self.pattern,
+        )
+
+
+TextPattern = JavaRegex | re.Pattern[str]
+"""Where a program's own patterns are accepted too."""
+
+
+def compile_java_regex(pattern: str) -> JavaRegex:
+    """Compile a pattern in Java's syntax. Raises `JavaRegexError`."""
     translated = _Translator(pattern).translate()
     try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError) as error:
+        return JavaRegex(pattern, regex.compile(translated, regex.ASCII))
+    except (regex.error, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position ")[0]
         raise JavaRegexError(f"Not supported here: {reason}", 0) from error
+
+
+def literal_regex(text: str) -> JavaRegex:
+    """Return the pattern that only this text matches."""
+    return JavaRegex(text, regex.compile(regex.escape(text)))
 
 
 class _Translator:
@@ -58,6 +120,9 @@ class _Translator:
         self._text = pattern
         self._at = 0
         self._groups = 0
+        self._depth = 0
+        self._behind: int | None = None
+        """Where the outermost look-behind begins that is being translated."""
 
     def translate(self) -> str:
         result = self._alternatives()
@@ -108,6 +173,10 @@ class _Translator:
             self._at = count.end()
         else:
             return ""
+        if self._behind is not None and (quantifier in "*+" or quantifier.endswith(",}")):
+            raise JavaRegexError(
+                "The look-behind group does not have an obvious maximum length", self._behind
+            )
         if self._text[self._at : self._at + 1] in ("?", "+"):
             quantifier += self._text[self._at]
             self._at += 1
@@ -133,12 +202,22 @@ class _Translator:
 
     def _group(self) -> str:
         start = self._at
+        self._enter()
         head = self._group_head()
+        behind = self._behind
+        self._behind = start if behind is None and head in _LOOK_BEHIND else behind
         body = self._alternatives()
+        self._behind = behind
+        self._depth -= 1
         if self._at >= len(self._text):
             raise JavaRegexError("Unclosed group", start)
         self._at += 1
         return f"{head}{body})"
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise JavaRegexError(f"Nested more than {_DEEPEST} levels deep", self._at)
 
     def _group_head(self) -> str:
         if not self._text.startswith("(?", self._at):
@@ -252,6 +331,7 @@ class _Translator:
         `&&` binds less than the union of adjacent items; `^` at the start negates the whole class.
         """
         start = self._at
+        self._enter()
         self._at += 1
         negated = self._text.startswith("^", self._at)
         self._at += negated
@@ -269,6 +349,7 @@ class _Translator:
             else:
                 union = self._class_item().union(union or CharSet())
         self._at += 1
+        self._depth -= 1
         found = _intersect(result, union) or CharSet()
         return found.complement() if negated else found
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import parse_properties
+from connect.config.secrets import remember_properties
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.config.validators import ValidList
 from connect.errors import ConfigError
@@ -230,6 +231,7 @@ class ConfigProviders:
             return fetched[name, path].get(key, found.group())
 
         values = {key: _REFERENCE.sub(replacement, value) for key, value in props.items()}
+        remember_properties(values)
         return ResolvedConfig(values, min(ttls, default=None))
 
 

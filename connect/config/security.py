@@ -152,10 +152,18 @@ _SASL_KEYS = (
     _key("sasl.login.retry.backoff.max.ms", _LONG, 10_000, _LOW, "Maximum wait between retries."),
     _key("sasl.login.retry.backoff.ms", _LONG, 100, _LOW, "Initial wait between retries."),
     _key(
-        "sasl.kerberos.kinit.cmd", _STRING, "/usr/bin/kinit", _LOW, "Command to renew the ticket."
+        "sasl.kerberos.kinit.cmd",
+        _STRING,
+        "/usr/bin/kinit",
+        _LOW,
+        "No effect: no command is run to renew tickets.",
     ),
     _key(
-        "sasl.kerberos.min.time.before.relogin", _LONG, 60_000, _LOW, "Minimum time between logins."
+        "sasl.kerberos.min.time.before.relogin",
+        _LONG,
+        60_000,
+        _LOW,
+        "No effect, as no command logs in.",
     ),
     _key("sasl.kerberos.service.name", _STRING, None, _MEDIUM, "The brokers' Kerberos principal."),
     _key("sasl.kerberos.ticket.renew.jitter", _DOUBLE, 0.05, _LOW, "Random jitter of the renewal."),

@@ -120,51 +120,34 @@ class WorkerConfig:
         result["client.id"] = "-".join(part for part in parts if part)
         return result
 
-    def task_producer_properties(
-        self, connector_config: Mapping[str, str], client_id: str
-    ) -> dict[str, str]:
-        """Return Java properties of a task's data producer.
-
-        They are the worker's `producer.*`, overridden by the connector's `producer.override.*`.
-        """
+    def task_producer_properties(self, client_id: str) -> dict[str, str]:
+        """Return Java properties of a task's data producer: the worker's `producer.*`."""
         return {
             "bootstrap.servers": self.originals["bootstrap.servers"],
             "client.id": client_id,
             **_TASK_PRODUCER_DEFAULTS,
             **_without_prefix(self.originals, "producer."),
-            **_without_prefix(connector_config, "producer.override."),
         }
 
-    def task_consumer_properties(
-        self, connector_config: Mapping[str, str], connector: str, client_id: str
-    ) -> dict[str, str]:
-        """Return Java properties of a sink task's consumer.
-
-        They are the worker's `consumer.*`, overridden by the connector's `consumer.override.*`.
-        """
+    def task_consumer_properties(self, connector: str, client_id: str) -> dict[str, str]:
+        """Return Java properties of a sink task's consumer: the worker's `consumer.*`."""
         return {
             "bootstrap.servers": self.originals["bootstrap.servers"],
             "group.id": f"connect-{connector}",
             "client.id": client_id,
             "auto.offset.reset": "earliest",
             **_without_prefix(self.originals, "consumer."),
-            **_without_prefix(connector_config, "consumer.override."),
         }
 
-    def task_admin_properties(
-        self, connector_config: Mapping[str, str], client_id: str
-    ) -> dict[str, str]:
-        """Return Java properties of a connector's admin client.
-
-        They are the worker's client properties and its `admin.*`, overridden by the connector's
-        `admin.override.*`.
+    def task_admin_properties(self, client_id: str) -> dict[str, str]:
+        """Return Java properties of a connector's admin client: the worker's client properties and
+        its `admin.*`.
         """
         own = {name: value for name, value in self.originals.items() if name in _OWN_CLIENT_NAMES}
         return {
             **own,
             "client.id": client_id,
             **_without_prefix(self.originals, "admin."),
-            **_without_prefix(connector_config, "admin.override."),
         }
 
 

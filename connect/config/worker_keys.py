@@ -12,10 +12,20 @@ from connect.config.types import ConfigScalar, ConfigType
 from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, Validator, ValidList
 
 __all__ = [
+    "ALLOWED_FILES",
+    "ALLOWED_URLS",
     "DISTRIBUTED_CONFIG_DEF",
+    "OPERATORS",
     "STANDALONE_CONFIG_DEF",
+    "VIEWERS",
     "WORKER_CONFIG_DEF",
 ]
+
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+"""In Kafka these two are Java system properties."""
+
+VIEWERS, OPERATORS = "rest.users.viewers", "rest.users.operators"
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _STRING, _LIST, _CLASS, _BOOLEAN = (
@@ -122,6 +132,20 @@ _WORKER_KEYS = (
         "Client properties that the policy Allowlist allows.",
     ),
     _key(
+        ALLOWED_URLS,
+        _LIST,
+        (),
+        "Token endpoints that connectors' configs may name, besides those of the worker's own "
+        "properties. Also as -D in KAFKA_OPTS.",
+    ),
+    _key(
+        ALLOWED_FILES,
+        _LIST,
+        (),
+        "Files with keys and assertions for tokens that connectors' configs may name. Also as -D "
+        "in KAFKA_OPTS.",
+    ),
+    _key(
         "metric.reporters",
         _LIST,
         ("org.apache.kafka.common.metrics.JmxReporter",),
@@ -173,6 +197,19 @@ _REST_KEYS = (
         _LIST,
         (),
         "Java's BasicAuthSecurityRestExtension for basic authentication, or none.",
+    ),
+    _key(
+        VIEWERS,
+        _LIST,
+        (),
+        "Users of basic authentication that may only read. Users in neither list may do "
+        "everything.",
+    ),
+    _key(
+        OPERATORS,
+        _LIST,
+        (),
+        "Users of basic authentication that may read, pause, resume, stop and restart.",
     ),
     _key("access.control.allow.origin", _STRING, "", "CORS: allowed origin."),
     _key("access.control.allow.methods", _STRING, "", "CORS: allowed methods."),

@@ -53,6 +53,18 @@ class Connector(ABC):
         return ()
 
     @classmethod
+    def not_permitted(
+        cls, config: Mapping[str, str], worker: Mapping[str, str]
+    ) -> Sequence[ConfigProblem]:
+        """Return the settings that this worker does not permit in a connector's config.
+
+        Anybody who reaches the REST API may create connectors, but what chooses files, hosts or
+        code of the worker is its operator's: `worker` are its properties. Called like `validate`,
+        and before connector and tasks start.
+        """
+        return ()
+
+    @classmethod
     def alter_offsets(
         cls,
         config: Mapping[str, str],

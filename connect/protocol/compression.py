@@ -123,6 +123,9 @@ def _cut_off(codec: int) -> CorruptData:
 
 # --- gzip
 
+# Empty members make no bytes, but each costs a copy of the rest.
+_MOST_MEMBERS = 1000
+
 
 def _gzip_decompress(data: memoryview, limit: int) -> bytes:
     parts = []
@@ -137,6 +140,8 @@ def _gzip_decompress(data: memoryview, limit: int) -> bytes:
         if not member.eof:
             raise _cut_off(GZIP)
         parts.append(part)
+        if len(parts) > _MOST_MEMBERS:
+            raise CorruptData(f"gzip data has more than {_MOST_MEMBERS} members")
         rest = member.unused_data
     if not parts:
         raise _cut_off(GZIP)

@@ -12,7 +12,9 @@ from concurrent.futures import TimeoutError as FutureTimeout
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
+from connect.config.definition import ConfigProblem
 from connect.errors import ConfigError, DeadlineExceeded
+from connect.plugin import Connector
 from connect.runtime.errors import BadRequest, Forbidden, NotFound
 from connect.runtime.loggers import Loggers
 from connect.runtime.offset_management import ConnectorOffsets
@@ -65,11 +67,18 @@ class AbstractHerder(ABC):
             worker.plugins,
             worker.resolved,
             worker.override_policy,
-            preflight=preflight,
+            preflight=self._preflight(preflight),
             exactly_once=exactly_once,
         )
         self._cluster_id: str | None = None
         worker.topic_used = self._note_topic
+
+    def _preflight(self, own: Preflight | None) -> Preflight:
+        def check(connector: type[Connector], props: Mapping[str, str]) -> Sequence[ConfigProblem]:
+            found = self._worker.permissions.problems(connector, props)
+            return found if own is None else [*found, *own(connector, props)]
+
+        return check
 
     @abstractmethod
     def _raw_config(self, name: str) -> Mapping[str, str] | None:

@@ -7,7 +7,7 @@ raise `NotLeader` or `NotAssigned`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from connect.clock import Deadline
@@ -119,10 +119,12 @@ class Herder(Protocol):
     def put_task_configs(
         self,
         name: str,
-        configs: Sequence[Mapping[str, str]],
+        parse: Callable[[bytes], Sequence[Mapping[str, str]]],
         signature: tuple[str | None, str | None],
         body: bytes,
-    ) -> None: ...
+    ) -> None:
+        """Write the task configs that `parse` reads from a body whose signature is right."""
+
     def fence_zombies(
         self, name: str, signature: tuple[str | None, str | None], body: bytes
     ) -> None: ...

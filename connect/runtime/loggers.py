@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.runtime.errors import NotFound
+from connect.runtime.errors import BadRequest, NotFound
 from connect.runtime.rest_entities import LoggerLevel
 
 __all__ = ["Loggers"]
@@ -19,6 +19,11 @@ __all__ = ["Loggers"]
 _log = logging.getLogger(__name__)
 
 _ROOT = "root"
+_PAYLOAD = ("kafka", "py4j", "uvicorn")
+"""Libraries that log what they send and receive, passwords included, below WARN. Those lines are
+never logged, whatever level is set."""
+_LONGEST = 250
+_MOST = 10_000
 _TRACE = 5
 _OFF = logging.CRITICAL + 10
 _LEVELS = {
@@ -60,18 +65,31 @@ class Loggers:
     def set(self, name: str, level: str) -> list[str]:
         """Set a level (any case) for a logger and those below it. Return the names of all of them.
 
-        Raises `NotFound` for an invalid level, as Java does.
+        Raises `NotFound` for an invalid level, as Java does, and `BadRequest` for a bad name.
         """
         number = self.check_level(level)
         name = _named(name)
+        self._check_name(name)
         _log.info("Set the log level of %s and its child loggers to %s", name, level.upper())
         now = self._clock.now_ms()
         with self._lock:
-            affected = {name, *(n for n in _existing() if name == _ROOT or n.startswith(name))}
+            # Loggers of libraries may be created later.
+            affected = {name, *(_PAYLOAD if name == _ROOT else ())}
+            affected |= {*(n for n in _existing() if name == _ROOT or n.startswith(name))}
             for affected_name in affected:
-                _logger(affected_name).setLevel(number)
+                _logger(affected_name).setLevel(_at_least(affected_name, number))
                 self._modified[affected_name] = now
             return sorted(affected)
+
+    def _check_name(self, name: str) -> None:
+        """Refuse names that would break a log line, or fill the memory, as Python keeps them."""
+        if len(name) > _LONGEST or not name.isprintable():
+            raise BadRequest(
+                f"A logger's name must be printable and at most {_LONGEST} characters long"
+            )
+        with self._lock:
+            if len(self._modified) >= _MOST and name not in self._modified:
+                raise BadRequest(f"The levels of {_MOST} loggers are set already")
 
     def check_level(self, level: str) -> int:
         """Return the number of a level (any case). Raises `NotFound` for an invalid one."""
@@ -82,6 +100,11 @@ class Loggers:
 
     def _level(self, name: str) -> LoggerLevel:
         return LoggerLevel(_level_name(_logger(name)), self._modified.get(name))
+
+
+def _at_least(name: str, number: int) -> int:
+    payload = name.partition(".")[0] in _PAYLOAD
+    return max(number, logging.WARNING) if payload else number
 
 
 def _named(name: str) -> str:

@@ -42,7 +42,7 @@ class ConnectorOffsets:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._groups = SinkGroupOffsets(worker.config)
+        self._groups = SinkGroupOffsets(worker.clients)
 
     def read(self, name: str, config: Mapping[str, str], deadline: Deadline) -> list[OffsetEntry]:
         """Return all offsets. Raises `DeadlineExceeded`, and errors of the store or the cluster."""
@@ -112,7 +112,10 @@ class ConnectorOffsets:
             own.stop(Deadline(_CLOSE_S, self._worker.clock))
 
     def _connector(self, config: Mapping[str, str]) -> type[Connector]:
-        return self._worker.plugins.connector(config["connector.class"])
+        # Stored configs may be older than the permissions.
+        connector = self._worker.plugins.connector(config["connector.class"])
+        self._worker.permissions.check(connector, config)
+        return connector
 
 
 def _write(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clients.transactions.atomic_writer import TransactionalSender
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.config.worker import WorkerConfig
 from connect.plugin import RecordMetadata
+from connect.runtime.plugins.connector_clients import ClientProperties, ConnectorClients
 from connect.runtime.states import InstanceId
 from connect.storage.connector_offset_store import (
     ConnectorOffsetStore,
@@ -59,9 +59,10 @@ class ConnectorStores:
     """
 
     def __init__(
-        self, config: WorkerConfig, shared: OffsetStore, clock: Clock = SYSTEM_CLOCK
+        self, clients: ConnectorClients, shared: OffsetStore, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._config = config
+        self._clients = clients
+        self._config = clients.config
         self.shared = shared
         self._clock = clock
 
@@ -75,9 +76,9 @@ class ConnectorStores:
         topic = self._own_topic(connector_config)
         if topic is None:
             return None
-        producer = self._producer(connector_config, f"connector-producer-{task}")
-        own = self._kafka_store(task, connector_config, topic, producer)
-        return self._combined(own, connector_config, topic)
+        clients = self._clients.of(task.connector, "source", connector_config)
+        producer = clients.producer(f"connector-producer-{task}")
+        return self._combined(self._kafka_store(task, clients, topic, producer), clients, topic)
 
     def of_connector(
         self, name: str, connector_config: Mapping[str, str]
@@ -88,9 +89,10 @@ class ConnectorStores:
         topic = self._own_topic(connector_config)
         if topic is None:
             return None
-        producer = self._producer(connector_config, f"connector-offset-producer-{name}")
-        own = self._kafka_store(InstanceId(name), connector_config, topic, producer)
-        return self._combined(own, connector_config, topic)
+        clients = self._clients.of(name, "source", connector_config)
+        producer = clients.producer(f"connector-offset-producer-{name}")
+        own = self._kafka_store(InstanceId(name), clients, topic, producer)
+        return self._combined(own, clients, topic)
 
     def of_exactly_once_task(
         self, task: InstanceId, connector_config: Mapping[str, str], send: OffsetSend
@@ -100,9 +102,10 @@ class ConnectorStores:
         The task always has a store of its own, because the worker's store uses another producer.
         """
         topic = self._own_topic(connector_config) or self._config.offset_storage_topic
-        own = self._committed_store(task, connector_config, topic)
+        clients = self._clients.of(task.connector, "source", connector_config)
+        own = self._committed_store(task, clients, topic)
         offsets = TransactionalOffsets(own, lambda key, value: send(topic, key, value))
-        store = self._combined(offsets, connector_config, topic)
+        store = self._combined(offsets, clients, topic)
         return TransactionalStore(store, offsets, topic, own.notes)
 
     def of_exactly_once_connector(
@@ -115,14 +118,15 @@ class ConnectorStores:
         """
         topic = self._own_topic(connector_config) or self._config.offset_storage_topic
         task = InstanceId(name, 0)
-        producer = self._producer(connector_config, f"connector-producer-{task}")
+        clients = self._clients.of(name, "source", connector_config)
+        producer = clients.producer(f"connector-producer-{task}")
         own = SingleTransactionOffsets(
-            self._committed_store(InstanceId(name), connector_config, topic),
+            self._committed_store(InstanceId(name), clients, topic),
             topic,
             lambda: TransactionalSender(producer, task_transactional_id(group_id, task)),
             timeout_s=_CHANGE_S,
         )
-        return self._combined(own, connector_config, topic)
+        return self._combined(own, clients, topic)
 
     def _own_topic(self, connector_config: Mapping[str, str]) -> str | None:
         topic = connector_config.get(OWN_TOPIC_KEY)
@@ -135,47 +139,42 @@ class ConnectorStores:
         return topic
 
     def _combined(
-        self, own: OffsetStore, connector_config: Mapping[str, str], topic: str
+        self, own: OffsetStore, clients: ClientProperties, topic: str
     ) -> ConnectorOffsetStore:
-        alone = self._is_shared(topic, connector_config)
+        alone = self._is_shared(topic, clients)
         return ConnectorOffsetStore(
             own,
             None if alone else self.shared,
             delete_timeout_s=self._config.offset_flush_timeout_s,
         )
 
-    def _is_shared(self, topic: str, connector_config: Mapping[str, str]) -> bool:
+    def _is_shared(self, topic: str, clients: ClientProperties) -> bool:
         """Return whether it is the worker's topic, by its name and its producer's cluster.
 
         As in Java, other addresses of the same cluster are not recognised.
         """
-        servers = self._producer(connector_config, "")["bootstrap.servers"]
+        servers = clients.producer("")["bootstrap.servers"]
         return topic == self._config.offset_storage_topic and _addresses(servers) == _addresses(
             self._config.originals["bootstrap.servers"]
         )
 
-    def _producer(self, connector_config: Mapping[str, str], client_id: str) -> dict[str, str]:
-        return self._config.task_producer_properties(connector_config, client_id)
-
     def _committed_store(
-        self, instance: InstanceId, connector_config: Mapping[str, str], topic: str
+        self, instance: InstanceId, clients: ClientProperties, topic: str
     ) -> KafkaOffsetStore:
         """Return a store for reading only."""
-        return self._kafka_store(instance, connector_config, topic, {}, committed=True)
+        return self._kafka_store(instance, clients, topic, {}, committed=True)
 
     def _kafka_store(
         self,
         instance: InstanceId,
-        connector_config: Mapping[str, str],
+        clients: ClientProperties,
         topic: str,
         producer: Mapping[str, str],
         *,
         committed: bool = False,
     ) -> KafkaOffsetStore:
         config = self._config
-        consumer = config.task_consumer_properties(
-            connector_config, instance.connector, f"connector-consumer-{instance}"
-        )
+        consumer = clients.consumer(f"connector-consumer-{instance}")
         # Uncommitted offsets are not read, unless a user asks for that in a place where nothing
         # depends on it.
         level = "read_committed" if committed else consumer.get("isolation.level", "read_committed")
@@ -189,9 +188,7 @@ class ConnectorStores:
             producer,
             read_committed=level == "read_committed",
             consumer_properties=consumer,
-            admin_properties=config.task_admin_properties(
-                connector_config, f"connector-adminclient-{instance}"
-            ),
+            admin_properties=clients.admin(f"connector-adminclient-{instance}"),
             clock=self._clock,
         )
 

@@ -16,7 +16,6 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.transactions.coordinator import TransactionCoordinator
 from connect.clients.transactions.producer import TransactionalProducer
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.config.worker import WorkerConfig
 from connect.data.converters.base import Converter, ConverterUse
 from connect.errors import ConfigError
 from connect.metrics.task_metrics import TaskMetrics
@@ -29,6 +28,7 @@ from connect.runtime.error_handling.tolerance import (
     warn_of_error_handling,
 )
 from connect.runtime.offset_stores import ConnectorStores
+from connect.runtime.plugins.connector_clients import ClientProperties, ConnectorClients
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.plugins.transform_chain import has_transforms, make_chain, transforms_refused
 from connect.runtime.sink.context import WorkerSinkTaskContext
@@ -83,7 +83,7 @@ class WorkerTaskFactory:
 
     def __init__(
         self,
-        config: WorkerConfig,
+        clients: ConnectorClients,
         plugins: PluginRegistry,
         metrics: MetricRegistry,
         stores: ConnectorStores,
@@ -92,7 +92,8 @@ class WorkerTaskFactory:
         *,
         worker_id: str,
     ) -> None:
-        self._config = config
+        self._clients = clients
+        self._config = clients.config
         self._plugins = plugins
         self._metrics = metrics
         self._stores = stores
@@ -140,9 +141,7 @@ class WorkerTaskFactory:
         self, new: NewTask, task: SourceTask, plan: ExactlyOncePlan
     ) -> WorkerTask:
         producer = TransactionalProducer(
-            self._config.task_producer_properties(
-                new.connector_config, f"connector-producer-{new.instance}"
-            ),
+            self._source_clients(new).producer(f"connector-producer-{new.instance}"),
             plan.transactional_id,
             self._clock,
         )
@@ -172,7 +171,7 @@ class WorkerTaskFactory:
         instance, config = new.instance, new.connector_config
         _refuse_transforms(instance.connector, config)
         boundary_s = transfer_boundary_s(config, self._config.offset_flush_interval_s)
-        producer = self._config.task_producer_properties(config, f"connector-producer-{instance}")
+        producer = self._source_clients(new).producer(f"connector-producer-{instance}")
         timeout_ms = produce_settings(producer).transaction_timeout_ms
         coordinator = TransactionCoordinator(
             wire_settings(producer), plan.transactional_id, timeout_ms, self._clock
@@ -232,24 +231,18 @@ class WorkerTaskFactory:
             groups = parse_topic_groups(new.connector_config)
         if groups is None:
             return None
-        properties = self._config.task_admin_properties(
-            new.connector_config, f"connector-adminclient-{new.instance}"
-        )
+        properties = self._source_clients(new).admin(f"connector-adminclient-{new.instance}")
         return TopicCreator(groups, lambda: Admin(properties))
 
     def _sink_task(self, new: NewTask, task: SinkTask) -> WorkerTask:
         converters = self._converters(new.connector_config)
+        clients = self._clients.of(new.instance.connector, "sink", new.connector_config)
         errors = SinkErrors(
             new.instance.connector,
             new.instance.task,
             new.connector_config,
             converters,
-            self._config.task_producer_properties(
-                new.connector_config, f"connector-dlq-producer-{new.instance}"
-            ),
-            self._config.task_admin_properties(
-                new.connector_config, f"connector-dlq-adminclient-{new.instance}"
-            ),
+            clients,
             self._clock,
         )
         context = WorkerSinkTaskContext(
@@ -265,9 +258,7 @@ class WorkerTaskFactory:
             context,
             # As in Java, a sink task's config includes the connector's topics.
             {**new.connector_config, **new.task_config},
-            self._config.task_consumer_properties(
-                new.connector_config, new.instance.connector, f"connector-consumer-{new.instance}"
-            ),
+            clients.consumer(f"connector-consumer-{new.instance}"),
             SinkRecordReader(
                 converters,
                 make_chain(self._plugins, new.connector_config),
@@ -280,6 +271,9 @@ class WorkerTaskFactory:
             commit_timeout_s=self._config.offset_flush_timeout_s,
             clock=self._clock,
         )
+
+    def _source_clients(self, new: NewTask) -> ClientProperties:
+        return self._clients.of(new.instance.connector, "source", new.connector_config)
 
     def _source_errors(self, new: NewTask) -> RecordErrors[SourceRecord]:
         handling = ErrorHandling.from_config(new.connector_config)
@@ -302,9 +296,7 @@ class WorkerTaskFactory:
             worker_id=self._worker_id,
             metrics=self._metrics,
             reader=OffsetReader(store, new.instance.connector),
-            producer=self._config.task_producer_properties(
-                new.connector_config, f"connector-producer-{new.instance}"
-            ),
+            producer=self._source_clients(new).producer(f"connector-producer-{new.instance}"),
             on_topic_used=lambda topic: self._topic_used(new.instance, topic),
             clock=self._clock,
             figures=new.figures,

@@ -21,8 +21,9 @@ from connect.metrics.task_metrics import TaskMetrics
 from connect.metrics.worker_metrics import HostedTask, WorkerMetrics
 from connect.plugin import SourceOffset, SourcePartition
 from connect.runtime.offset_stores import OWN_TOPIC_KEY, ConnectorStores
+from connect.runtime.plugins.connector_clients import ConnectorClients
 from connect.runtime.plugins.description import connector_facts, plugin_aliases, task_facts
-from connect.runtime.plugins.override_policy import check_overrides
+from connect.runtime.plugins.permissions import OperatorPermissions, Permissions
 from connect.runtime.plugins.registry import UNDEFINED_VERSION, PluginRegistry
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.source.topic_creation import parse_topic_groups
@@ -65,10 +66,12 @@ class Worker:
         offset_store: OffsetStore | None = None,
         status_listener: StatusListener | None = None,
         exactly_once: bool = False,
+        permissions: Permissions | None = None,
     ) -> None:
         """Create a worker. `exactly_once`: source tasks get a plan (`make_task`).
 
-        Only workers of a group, which have an id, write exactly once.
+        Only workers of a group, which have an id, write exactly once. `permissions` None: those
+        that `config` gives to connectors of REST users.
         """
         self.config = config
         self.plugins = plugins
@@ -82,6 +85,8 @@ class Worker:
             config.override_policy, "connector.client.config.override.policy"
         )()
         self.override_policy.configure(config.originals)
+        self.permissions = permissions or OperatorPermissions(config.originals)
+        self.clients = ConnectorClients(config, self.override_policy)
         self.statuses = StatusBook(worker_id, clock, status_listener)
         self._figures = WorkerMetrics(worker_id, KAFKA_VERSION, metrics, self._connectors, clock)
         self.offsets = offset_store or KafkaOffsetStore(
@@ -102,11 +107,10 @@ class Worker:
         # Also a worker that does not write exactly once may have to fence, as the leader of others
         # that do.
         group_id = config.originals.get("group.id")
-        self._fence = None if group_id is None else ZombieFence(config, group_id, clock)
-        self._engine = EngineThread(f"engine-{worker_id}")
-        self.stores = ConnectorStores(config, self.offsets, clock)
+        self._fence = None if group_id is None else ZombieFence(self.clients, group_id, clock)
+        self.stores = ConnectorStores(self.clients, self.offsets, clock)
         self._maker = WorkerTaskFactory(
-            config,
+            self.clients,
             plugins,
             metrics,
             self.stores,
@@ -156,7 +160,9 @@ class Worker:
 
         `committed` are the configs of its tasks. Raises `ConfigError`.
         """
-        connector = self.plugins.connector(config["connector.class"])()
+        connector_class = self.plugins.connector(config["connector.class"])
+        self.permissions.check(connector_class, config)
+        connector = connector_class()
         if connector.connector_type() == "source" and self.config.topic_creation_enable:
             # Wrong settings for new topics fail the connector before a task uses them.
             parse_topic_groups(config)
@@ -213,7 +219,10 @@ class Worker:
         figures = TaskMetrics(instance.connector, instance.task, self.clock)
         self.statuses.set_version(instance, self._task_version(task_class, connector_config))
         try:
-            self._check_overrides(instance.connector, connector_config)
+            self.permissions.check(
+                self.plugins.connector(connector_config["connector.class"]),
+                {**connector_config, **task_config},
+            )
             new = NewTask(instance, connector_config, task_config, figures)
             task = self._maker.make(new, task_class(), exactly_once)
             figures.describe(
@@ -284,14 +293,9 @@ class Worker:
 
         The caller starts and stops it. None means the worker's store. Raises `ConfigError`.
         """
-        own: ConnectorOffsetStore | None
         if self._group_id is not None:
-            own = self.stores.of_exactly_once_connector(name, connector_config, self._group_id)
-        else:
-            own = self.stores.of_connector(name, connector_config)
-        if own is not None:
-            self._check_overrides(name, connector_config)
-        return own
+            return self.stores.of_exactly_once_connector(name, connector_config, self._group_id)
+        return self.stores.of_connector(name, connector_config)
 
     def fence_zombies(
         self, connector: str, tasks: int, connector_config: Mapping[str, str]
@@ -303,21 +307,7 @@ class Worker:
         """
         if self._fence is None:
             raise ConnectError("Zombie fencing needs a worker group, and this worker has none")
-        self._check_overrides(connector, connector_config)
         return self._fence.fence(connector, tasks, connector_config)
-
-    def _check_overrides(self, name: str, connector_config: Mapping[str, str]) -> None:
-        """Check the overrides again, as the policy may have changed since the config was
-        validated.
-        """
-        kind = self.plugins.connector(connector_config["connector.class"]).connector_type()
-        check_overrides(
-            self.override_policy,
-            name,
-            kind,
-            connector_config,
-            exactly_once=self._group_id is not None,
-        )
 
 
 def _ignore_topic(instance: InstanceId, topic: str) -> None:

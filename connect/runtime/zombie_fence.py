@@ -13,8 +13,8 @@ from connect.clients.transactions.fence_producers import fence_producers
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.config.worker import WorkerConfig
 from connect.runtime.offset_stores import task_transactional_id
+from connect.runtime.plugins.connector_clients import ConnectorClients
 from connect.runtime.states import InstanceId
 
 __all__ = ["ZombieFence"]
@@ -29,8 +29,10 @@ _SERVERS = "bootstrap.servers"
 class ZombieFence:
     """Fences producers for one worker. Thread-safe; its owner calls `stop` once."""
 
-    def __init__(self, config: WorkerConfig, group_id: str, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._config = config
+    def __init__(
+        self, clients: ConnectorClients, group_id: str, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._clients = clients
         self._group_id = group_id
         self._clock = clock
         self._cancellation = Cancellation()
@@ -72,8 +74,8 @@ class ZombieFence:
         the transactional ids.
         """
         client_id = f"connector-worker-adminclient-{connector}"
-        admin = self._config.task_admin_properties(config, client_id)
-        producer = self._config.task_producer_properties(config, client_id)
-        elsewhere = producer[_SERVERS] != self._config.originals[_SERVERS]
-        at_home = admin[_SERVERS] == self._config.originals[_SERVERS]
+        clients = self._clients.of(connector, "source", config)
+        admin, producer = clients.admin(client_id), clients.producer(client_id)
+        home = self._clients.config.originals[_SERVERS]
+        elsewhere, at_home = producer[_SERVERS] != home, admin[_SERVERS] == home
         return producer if elsewhere and at_home else admin

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from connect.config.definition import ConfigDef, ConfigKey, Importance
+from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Importance
 from connect.config.types import ConfigType
 from connect.data.values import text_of
 from connect.errors import TaskFailed
@@ -18,6 +18,7 @@ from connect.plugin import (
     SinkTask,
     TopicPartition,
 )
+from connectors.files.root import not_permitted
 
 __all__ = ["FileStreamSinkConnector", "FileStreamSinkTask"]
 
@@ -42,6 +43,12 @@ class FileStreamSinkConnector(SinkConnector):
     @classmethod
     def config_def(cls) -> ConfigDef:
         return _CONFIG_DEF
+
+    @classmethod
+    def not_permitted(
+        cls, config: Mapping[str, str], worker: Mapping[str, str]
+    ) -> Sequence[ConfigProblem]:
+        return not_permitted(config, worker)
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:

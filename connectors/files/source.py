@@ -15,13 +15,14 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from connect.clock import SYSTEM_CLOCK
-from connect.config.definition import ConfigDef, ConfigKey, Importance
+from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmptyString
 from connect.data.schema import Schema, Type
 from connect.errors import ConnectError, TaskFailed
 from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask
 from connectors.files.lines import LineCutter
+from connectors.files.root import not_permitted
 
 __all__ = ["FileStreamSourceConnector", "FileStreamSourceTask"]
 
@@ -75,6 +76,12 @@ class FileStreamSourceConnector(Connector):
         """Exactly-once is supported for a file that is only appended to. The position in standard
         input is unknown."""
         return bool(_CONFIG_DEF.parse(config).optional_string("file"))
+
+    @classmethod
+    def not_permitted(
+        cls, config: Mapping[str, str], worker: Mapping[str, str]
+    ) -> Sequence[ConfigProblem]:
+        return not_permitted(config, worker)
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:

@@ -7,13 +7,13 @@ Source: KIP-382 and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtil
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
+from connect.config.java_regex import TextPattern, literal_regex
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition
@@ -148,13 +148,11 @@ class MirrorClient:
         Raises `DeadlineExceeded` if the checkpoints could not be read to the end. (Java returns the
         checkpoints that it has read by then.)
         """
-        found = self.remote_consumer_offsets_matching(
-            re.compile(re.escape(group)), remote_alias, timeout_s
-        )
+        found = self.remote_consumer_offsets_matching(literal_regex(group), remote_alias, timeout_s)
         return found.get(group, {})
 
     def remote_consumer_offsets_matching(
-        self, pattern: re.Pattern[str], remote_alias: str, timeout_s: float | None = None
+        self, pattern: TextPattern, remote_alias: str, timeout_s: float | None = None
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Like `remote_consumer_offsets`, for all groups whose whole ID matches. The result is
         keyed by group."""
@@ -167,7 +165,7 @@ class MirrorClient:
         }
 
     def checkpoints(
-        self, pattern: re.Pattern[str], remote_alias: str, timeout_s: float | None = None
+        self, pattern: TextPattern, remote_alias: str, timeout_s: float | None = None
     ) -> dict[str, dict[TopicPartition, Checkpoint]]:
         """Return the latest checkpoints of all groups whose whole ID matches, by group and
         partition."""

@@ -10,7 +10,6 @@ by now. Topics that no flow copies are left out.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from connect.clients.errors import broker_code, not_authorized
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
+from connect.config.java_regex import TextPattern
 from connect.errors import ConnectError
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
@@ -104,7 +104,7 @@ class _Target(NamedTuple):
 
 
 def plan_move(
-    clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline, *, live: bool
+    clusters: MoveClusters, groups: TextPattern, deadline: Deadline, *, live: bool
 ) -> MovePlan:
     """Translate the offsets of all groups whose whole ID matches. `live=False` uses checkpoints.
 
@@ -114,7 +114,7 @@ def plan_move(
     return replace(plan, offsets=_completed(clusters, plan.offsets, deadline))
 
 
-def _live(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
+def _live(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
     _contact(clusters, deadline)
     source = ConsumerGroups(_admin(clusters, "from"))
     try:
@@ -232,8 +232,8 @@ def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
     return replace(row, new_offset=place.offset, again=place.behind)
 
 
-def _checkpointed(clusters: MoveClusters, groups: re.Pattern[str], deadline: Deadline) -> MovePlan:
-    """Return the offsets in the forward flow's checkpoints, as exact as the offset map knows them.
+def _checkpointed(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
+    """Return the offsets in the forward flow's checkpoints.
 
     The groups may have committed since. How many records they re-read is therefore not known.
     """

@@ -7,12 +7,11 @@ inclusion. Filters are immutable, so threads may share them. Source: KIP-382.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from connect.config.definition import ConfigDef
-from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF
@@ -66,7 +65,7 @@ class PatternList:
         return "|".join(self.elements)
 
 
-def _compile(key: str, elements: Sequence[str]) -> re.Pattern[str]:
+def _compile(key: str, elements: Sequence[str]) -> JavaRegex:
     joined = "|".join(elements)
     try:
         return compile_java_regex(joined)

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.config.definition import ConfigDef
+from connect.config.definition import ConfigDef, ConfigProblem
 from connect.loop import BackgroundLoop
 from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
+from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.formats import Heartbeat
 from connectors.mirror.offsets.alter_offsets_checks import check_heartbeat_offset
 from connectors.mirror.replication_policy import replication_policy
@@ -59,6 +60,12 @@ class MirrorHeartbeatConnector(Connector):
     @classmethod
     def config_def(cls) -> ConfigDef:
         return HEARTBEAT_CONFIG_DEF
+
+    @classmethod
+    def not_permitted(
+        cls, config: Mapping[str, str], worker: Mapping[str, str]
+    ) -> Sequence[ConfigProblem]:
+        return not_permitted(config, worker)
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:

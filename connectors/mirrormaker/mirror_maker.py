@@ -29,6 +29,7 @@ from connect.runtime.distributed.factory import distributed_herder
 from connect.runtime.distributed.group_config import DistributedConfig
 from connect.runtime.errors import NotFound
 from connect.runtime.herder import Herder
+from connect.runtime.plugins.permissions import EVERYTHING
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
 from connectors.mirror.config.rate_limits import RATE_NAMES
@@ -294,6 +295,7 @@ class MirrorMaker:
             url=WITHOUT_REST if rest is None else rest.url,
             client=None if rest is None else rest.client,
             on_leading=on_leading,
+            permissions=EVERYTHING,
             internal_path="".join(
                 f"/{quote(alias, safe='')}" for alias in (plan.source, plan.target)
             ),

@@ -43,6 +43,7 @@ DISTRIBUTIONS = (
     "cryptography",
     "cffi",
     "kafka-python",
+    "regex",
 )
 """The distributions that code on executors imports (`connectors.mirror.audit.auditor`,
 `connectors.mirror.copy.range_copier`), and their dependencies."""

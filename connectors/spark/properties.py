@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from connect.config.definition import ConfigDef, ConfigKey, Importance
-from connect.config.types import ConfigType
-from connect.config.validators import Range
+from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Importance
+from connect.config.types import ConfigType, invalid_value
+from connect.config.validators import Range, ValidList
 from connect.errors import ConfigError
 from connectors.spark.versions import kafka_connector
 
 __all__ = [
+    "ALLOWED_PROPERTIES",
     "DEFAULT_MASTER",
     "DRIVER_HOST",
     "ENVIRONMENT",
@@ -31,6 +33,7 @@ __all__ = [
     "has_kafka_connector",
     "idle_timeout_s",
     "is_local",
+    "not_permitted",
     "properties_text",
     "session_properties",
     "spark_properties",
@@ -69,6 +72,17 @@ START_DELAY = ConfigKey(
     "A Spark session on this machine that only periodic jobs need is started once the copies of "
     "the process have caught up, or this long after the process began. Until then the process "
     "computes what is due. Not a key of MirrorMaker 2.",
+)
+
+ALLOWED_PROPERTIES = ConfigKey(
+    "mirror.spark.allowed.properties",
+    ConfigType.LIST,
+    (),
+    ValidList(),
+    Importance.LOW,
+    "Spark properties that connectors' configs may contain besides those of size and pace, such "
+    "as `spark.executor.memory`. A `*` at the end allows all that begin so. Properties that "
+    "choose code, hosts or files give users of the REST API the worker's rights.",
 )
 
 # Dependencies of the connector that Spark's own distribution has. Without them 10 MB are downloaded
@@ -120,6 +134,8 @@ _DEFAULTS = {
 _LOCAL_DEFAULTS = {
     DRIVER_HOST: "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Other users of this machine reach that address too. Spark makes the secret itself.
+    "spark.authenticate": "true",
     # With a local master the executor is in the driver, so there are no heartbeats to miss.
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "300s",
@@ -175,6 +191,66 @@ def check_spark_properties(given: Mapping[str, str]) -> None:
                 "a standalone (spark://), YARN or Kubernetes (k8s://) master",
                 key=key,
             )
+
+
+# Properties of size and pace: they name no code, host or file.
+_SIZE_AND_PACE = (
+    "spark.cores.max",
+    "spark.default.parallelism",
+    "spark.driver.cores",
+    "spark.driver.maxResultSize",
+    "spark.driver.memory",
+    "spark.driver.memoryOverhead",
+    "spark.driver.memoryOverheadFactor",
+    "spark.dynamicAllocation.*",
+    "spark.executor.cores",
+    "spark.executor.heartbeatInterval",
+    "spark.executor.instances",
+    "spark.executor.memory",
+    "spark.executor.memoryOverhead",
+    "spark.executor.memoryOverheadFactor",
+    "spark.executor.pyspark.memory",
+    "spark.locality.wait*",
+    "spark.memory.fraction",
+    "spark.memory.storageFraction",
+    "spark.network.timeout",
+    "spark.rpc.askTimeout",
+    "spark.scheduler.mode",
+    "spark.sql.adaptive.*",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.shuffle.partitions",
+    "spark.task.cpus",
+    "spark.task.maxFailures",
+)
+_NO_CLASS = "spark.sql.adaptive.customCostEvaluatorClass"
+_PLAIN_VALUE = re.compile(r"-?[0-9.]+[A-Za-z]*|[A-Za-z]+")
+
+
+def not_permitted(given: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Yield the Spark properties that only the operator may set. `given`: a connector's config;
+    `worker`: the worker's properties, which may allow more."""
+    allowed = ConfigDef([ALLOWED_PROPERTIES]).parse(worker).strings(ALLOWED_PROPERTIES.name)
+    for key, value in spark_properties(given).items():
+        if _matches(key, allowed) or worker.get(key) == value:
+            continue
+        if key == _NO_CLASS or not _matches(key, _SIZE_AND_PACE):
+            yield ConfigProblem(
+                key,
+                f"{key} may not be set in a connector's config, because it can choose code, hosts "
+                f"or files. Set it in the worker's properties, or let its operator add it to "
+                f"{ALLOWED_PROPERTIES.name} there",
+            )
+        elif not _PLAIN_VALUE.fullmatch(value.strip()):
+            yield ConfigProblem(
+                key,
+                str(invalid_value(key, value, "must be a number, a size, a time or a word")),
+            )
+
+
+def _matches(key: str, names: Iterable[str]) -> bool:
+    return any(key.startswith(name[:-1]) if name.endswith("*") else key == name for name in names)
 
 
 def standalone_masters(master: str) -> list[tuple[str, int]]:

@@ -55,6 +55,7 @@ class Bench:
                 "value.converter": BYTES,
                 "header.converter": BYTES,
                 "producer.linger.ms": "0",
+                "file.connectors.root": "/",
                 **self.more,
             }
         )

@@ -36,6 +36,7 @@ def main() -> None:
         "offset.storage.replication.factor": "1",
         "key.converter": _STRINGS,
         "value.converter": _STRINGS,
+        "file.connectors.root": "/",
     }
     worker = Worker(
         WorkerConfig.from_properties(properties),

@@ -6,7 +6,7 @@ method's name to the error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect.clock import Deadline
@@ -256,11 +256,12 @@ class InMemoryHerder(Herder):
     def put_task_configs(
         self,
         name: str,
-        configs: Sequence[Mapping[str, str]],
+        parse: Callable[[bytes], Sequence[Mapping[str, str]]],
         signature: tuple[str | None, str | None],
         body: bytes,
     ) -> None:
         self._fail("put_task_configs")
+        configs = parse(body)
         self.calls.append(("task configs", name, [dict(c) for c in configs], signature, body))
 
     def fence_zombies(

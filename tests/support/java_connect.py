@@ -41,6 +41,7 @@ def worker_properties(
         "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
         "offset.flush.interval.ms": "1000",
         "scheduled.rebalance.max.delay.ms": "0",
+        "file.connectors.root": "/",
         **(extra or {}),
     }
 

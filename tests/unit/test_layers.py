@@ -67,7 +67,8 @@ INSIDE: dict[str, list[str]] = {
     "connect.runtime": [
         "errors rest_entities stages states thread_dumps",
         "connector_status",
-        "error_handling herder loggers offset_stores plugins restart_plan tasks worker_connector",
+        "error_handling herder loggers plugins restart_plan tasks worker_connector",
+        "offset_stores",
         "sink source validation zombie_fence",
         "transfer",
         "task_factory",
@@ -110,7 +111,7 @@ INSIDE: dict[str, list[str]] = {
         "mirror_maker",
         "check flow_lookup",
     ],
-    "api": ["http_server", "rest", "dedicated", "cli"],
+    "api": ["http_protocol", "http_server", "rest", "dedicated", "cli"],
 }
 
 # Modules that load what stands above them inside a function, so that a worker that needs no Spark

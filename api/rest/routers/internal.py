@@ -49,10 +49,9 @@ def put_task_configs(
     forwarding: Forwarded,
 ) -> Response:
     """Write the task configs that the connector generated on its worker."""
-    configs = task_configs(body)
     return forwarding.complete(
         Hop("POST", f"/connectors/{path_segment(connector)}/tasks", body),
-        lambda: herder.put_task_configs(connector, configs, signature, body),
+        lambda: herder.put_task_configs(connector, task_configs, signature, body),
         lambda _: empty(204),
     )
 

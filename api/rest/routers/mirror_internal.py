@@ -54,8 +54,7 @@ def put_task_configs(
     connector: ConnectorName, herder: HerderDep, body: RawBody, signature: Signature
 ) -> Response:
     """Write the task configs that the connector generated on its worker."""
-    configs = task_configs(body)
-    return _done(lambda: herder.put_task_configs(connector, configs, signature, body))
+    return _done(lambda: herder.put_task_configs(connector, task_configs, signature, body))
 
 
 @router.get("/partitions")

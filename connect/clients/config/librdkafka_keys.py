@@ -248,6 +248,7 @@ WITHOUT_COUNTERPART: dict[str, str] = {
     "partitioner.class": "records keep their partition",
     "partitioner.ignore.keys": "records keep their partition",
     "retries": "calls are retried until their timeout",
+    "sasl.kerberos.min.time.before.relogin": "no command is run to get Kerberos tickets",
     "sasl.kerberos.ticket.renew.jitter": "",
     "sasl.kerberos.ticket.renew.window.factor": "",
     "sasl.login.callback.handler.class": "sasl.oauthbearer.* configure how tokens are fetched",

@@ -4,7 +4,7 @@
 |---|---|---|
 | PLAIN | PlainLoginModule | username, password |
 | SCRAM-SHA-256, SCRAM-SHA-512 | ScramLoginModule | username, password, tokenauth |
-| GSSAPI | Krb5LoginModule | principal, keyTab, useKeyTab, serviceName |
+| GSSAPI | Krb5LoginModule | serviceName |
 | OAUTHBEARER | OAuthBearerLoginModule | clientId, clientSecret, scope, extension_X, ssl.X |
 """
 
@@ -39,6 +39,7 @@ _MODULES = {
 }
 _OAUTH = "sasl.oauthbearer."
 _TOKEN_URL = _OAUTH + "token.endpoint.url"
+_KINIT = "sasl.kerberos.kinit.cmd"
 _EXTENSION = "extension_"
 _UNSECURED_CLAIM = "unsecuredLoginStringClaim_"
 
@@ -73,12 +74,7 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     if mechanism == "GSSAPI":
-        if _option(module, "keyTab"):
-            warn_once(
-                "keyTab",
-                f"{JAAS_KEY}: only admin clients use the keyTab; for connections that copy data,"
-                f" provide a Kerberos credential cache or set KRB5_CLIENT_KTNAME",
-            )
+        _say_where_tickets_are_from(props, module)
         return {"sasl_kerberos_service_name": _service_name(props, module)}
     if mechanism == "OAUTHBEARER":
         return {"sasl_oauth_token_provider": _token_provider(props, module)}
@@ -154,26 +150,26 @@ def _service_name(props: Mapping[str, str], module: LoginModule) -> str:
 
 
 def _librdkafka_kerberos(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:
-    config: dict[str, Any] = {"sasl.kerberos.service.name": _service_name(props, module)}
-    keytab, principal = _option(module, "keyTab"), _option(module, "principal")
-    if principal:
-        config["sasl.kerberos.principal"] = principal
-    if keytab:
-        config["sasl.kerberos.keytab"] = keytab
-    kinit = props.get("sasl.kerberos.kinit.cmd")
-    if not keytab:
-        # Without a keytab there is nothing to renew: the ticket in the credential cache is used.
-        config["sasl.kerberos.kinit.cmd"] = ""
-    elif kinit:
-        config["sasl.kerberos.kinit.cmd"] = (
-            f'"{kinit}" -t "%{{sasl.kerberos.keytab}}" -k %{{sasl.kerberos.principal}}'
+    _say_where_tickets_are_from(props, module)
+    return {
+        "sasl.kerberos.service.name": _service_name(props, module),
+        # librdkafka runs this command in a shell, with principal and keytab in it. Without it the
+        # client uses the tickets of the credential cache or the client keytab.
+        "sasl.kerberos.kinit.cmd": "",
+    }
+
+
+def _say_where_tickets_are_from(props: Mapping[str, str], module: LoginModule) -> None:
+    """Warn of settings that name another source of tickets than the Kerberos library's own."""
+    given = [f"{name} in {JAAS_KEY}" for name in ("keyTab", "principal") if _option(module, name)]
+    if props.get(_KINIT):
+        given.append(_KINIT)
+    if given:
+        warn_once(
+            "keyTab",
+            f"No effect of {', '.join(given)}: no command is run to get Kerberos tickets. Provide a"
+            " credential cache (KRB5CCNAME) or a client keytab (KRB5_CLIENT_KTNAME)",
         )
-    if props.get("sasl.kerberos.min.time.before.relogin"):
-        key = "sasl.kerberos.min.time.before.relogin"
-        relogin = parse_value(key, props[key], ConfigType.LONG)
-        assert isinstance(relogin, int)
-        config[key] = min(max(relogin, 0), 86_400_000)
-    return config
 
 
 def _librdkafka_oauth(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kafka.errors import KafkaConnectionError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket, create_connection
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from connect.clients.config.settings import WireSettings
+from connect.clients.security.oauth import TokenProvider
+from connect.clients.security.scram import install
 
 __all__ = ["GroupNetwork", "GroupTimeouts", "dead_after_ms"]
 
@@ -106,6 +109,7 @@ class GroupNetwork:
             logger = logging.getLogger(name)
             if logger.level == logging.NOTSET:
                 logger.setLevel(logging.CRITICAL)
+        install()
         # The thread may wait for the GIL, which needs no log line.
         self.selector = NetworkSelector(client_id=settings.client_id, slow_task_threshold_secs=0)
         self.connections = _Connections(self.selector, **_client_config(settings, timeouts))
@@ -136,13 +140,38 @@ def _client_config(settings: WireSettings, timeouts: GroupTimeouts) -> dict[str,
         "ssl_context": settings.ssl_context,
         "ssl_check_hostname": settings.ssl_check_hostname,
         "sasl_mechanism": settings.sasl_mechanism,
-        **settings.sasl,
+        **_unblocked(settings.sasl),
         "request_timeout_ms": settings.request_timeout_ms,
         "socket_connection_setup_timeout_ms": settings.socket_connection_setup_timeout_ms,
         "reconnect_backoff_ms": settings.reconnect_backoff_ms,
         "reconnect_backoff_max_ms": settings.reconnect_backoff_max_ms,
         "metadata_max_age_ms": settings.metadata_max_age_ms,
         "socket_options": _socket_options(timeouts),
+    }
+
+
+class _Unblocked(AbstractTokenProvider):  # type: ignore[misc]
+    """Never waits, because heartbeats run on the thread that asks. Without a valid token the
+    connection fails, and is tried again with the one that arrives meanwhile."""
+
+    def __init__(self, tokens: TokenProvider) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        token = self._tokens.without_waiting()
+        if token is None:
+            raise KafkaConnectionError("Waiting for an OAuth token")
+        return token.text
+
+    def extensions(self) -> dict[str, str]:
+        return self._tokens.extensions()
+
+
+def _unblocked(sasl: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: _Unblocked(value) if isinstance(value, TokenProvider) else value
+        for name, value in sasl.items()
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import ssl
 import threading
 import urllib.error
@@ -21,7 +22,8 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from connect.clock import SYSTEM_CLOCK, Clock
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.config.secrets import remember
 from connect.errors import BrokerUnavailable, ConfigError
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "ClientCredentialsProvider",
     "FileTokenProvider",
     "Token",
+    "TokenProvider",
     "UnsecuredTokenProvider",
 ]
 
@@ -39,6 +42,13 @@ _DEFAULT_LIFE_S = 300.0
 _RENEW_AFTER = 0.8
 _HTTP_TIMEOUT_S = 10.0
 _UNSECURED_LIFE_S = 3600.0
+# How long the next attempt waits after a renewal that failed.
+_RETRY_S = 5.0
+_CHUNK_BYTES = 1 << 16
+_MOST_BYTES = 1 << 20
+_BUSY = (408, 425, 429)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +75,10 @@ class ClientCredentials:
     ssl_context: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
 
 
-class _Provider(AbstractTokenProvider):  # type: ignore[misc]
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     """A kafka-python token provider that keeps a token for most of its lifetime.
 
-    Safe to call from any thread; one caller renews the token while the others wait.
+    Safe to call from any thread; one thread renews the token at a time.
     """
 
     def __init__(self, extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -76,6 +86,7 @@ class _Provider(AbstractTokenProvider):  # type: ignore[misc]
         self._extensions = dict(extensions)
         self._clock = clock
         self._lock = threading.Lock()
+        self._renewing = threading.Lock()
         self._token: Token | None = None
         self._renew_at_ms = 0
 
@@ -84,14 +95,64 @@ class _Provider(AbstractTokenProvider):  # type: ignore[misc]
         return self.current().text
 
     def current(self) -> Token:
-        """Return a valid token with its expiry time."""
+        """Return a valid token with its expiry time; waits for a new one only if there is none.
+
+        A token is renewed in the background when most of its lifetime is over. If that fails, it is
+        used until it expires.
+        """
+        token = self._usable()
+        if token is not None:
+            return token
+        with self._renewing:
+            # Another thread may have renewed it meanwhile.
+            return self._usable() or self._renew_now()
+
+    def without_waiting(self) -> Token | None:
+        """Return a valid token, or None and get one in the background."""
+        token = self._usable()
+        if token is None:
+            self._renew_in_background()
+        return token
+
+    def _usable(self) -> Token | None:
+        now_ms = self._clock.now_ms()
         with self._lock:
-            now_ms = self._clock.now_ms()
-            if self._token is None or now_ms >= self._renew_at_ms:
-                self._token = self._renew(now_ms)
-                life_ms = max(0, self._token.expires_ms - now_ms)
-                self._renew_at_ms = now_ms + int(life_ms * _RENEW_AFTER)
-            return self._token
+            token, renew_at_ms = self._token, self._renew_at_ms
+        if token is None or now_ms >= token.expires_ms:
+            return None
+        if now_ms >= renew_at_ms:
+            self._renew_in_background()
+        return token
+
+    def _renew_now(self) -> Token:
+        now_ms = self._clock.now_ms()
+        token = self._renew(now_ms)
+        remember([token.text])
+        life_ms = max(0, token.expires_ms - now_ms)
+        with self._lock:
+            self._token = token
+            self._renew_at_ms = now_ms + int(life_ms * _RENEW_AFTER)
+        return token
+
+    def _renew_in_background(self) -> None:
+        """Start a thread that ends with the request, unless one runs."""
+        if not self._renewing.acquire(blocking=False):
+            return
+        try:
+            threading.Thread(target=self._try, name="oauth-renewal", daemon=True).start()
+        except BaseException:
+            self._renewing.release()
+            raise
+
+    def _try(self) -> None:
+        try:
+            self._renew_now()
+        except Exception as error:  # noqa: BLE001 - the top of a thread
+            _log.warning("Cannot renew the OAuth token, will retry: %s", error)
+            with self._lock:
+                self._renew_at_ms = self._clock.now_ms() + int(_RETRY_S * 1000)
+        finally:
+            self._renewing.release()
 
     def extensions(self) -> dict[str, str]:
         """Return the SASL extensions to send (RFC 7628)."""
@@ -102,7 +163,7 @@ class _Provider(AbstractTokenProvider):  # type: ignore[misc]
         """Get a new token."""
 
 
-class ClientCredentialsProvider(_Provider):
+class ClientCredentialsProvider(TokenProvider):
     """Gets tokens from an OAuth server over HTTP, within its connect timeout."""
 
     def __init__(
@@ -117,28 +178,30 @@ class ClientCredentialsProvider(_Provider):
     def _renew(self, now_ms: int) -> Token:
         url = self._credentials.url
         try:
-            with urllib.request.urlopen(
-                self._request(),
-                timeout=self._credentials.connect_timeout_s,
-                context=self._credentials.ssl_context,
-            ) as response:
-                answer = json.loads(response.read())
+            answer = json.loads(self._ask())
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code < 500:
-                raise ConfigError(
-                    f"The token endpoint {url} refused the client credentials with HTTP "
-                    f"{error.code}; check client id, secret and scope",
-                    key="sasl.oauthbearer.token.endpoint.url",
-                ) from None
-            raise BrokerUnavailable(
-                f"The token endpoint {url} returned HTTP {error.code}"
-            ) from None
+            raise _refusal(url, error.code) from None
         except (OSError, ValueError) as error:
             raise BrokerUnavailable(
                 f"The request to token endpoint {url} failed: {type(error).__name__}"
             ) from error
         return _token_of(answer, url, now_ms)
+
+    def _ask(self) -> bytes:
+        """Return the answer's body. Redirects are not followed: they would get the secret."""
+        timeout_s = self._credentials.connect_timeout_s
+        deadline = Deadline(timeout_s)
+        opener = urllib.request.build_opener(
+            _NoRedirects, urllib.request.HTTPSHandler(context=self._credentials.ssl_context)
+        )
+        body = b""
+        with opener.open(self._request(), timeout=timeout_s) as response:
+            while part := response.read1(_CHUNK_BYTES):
+                body += part
+                if len(body) > _MOST_BYTES or deadline.expired():
+                    raise ValueError("the answer is too long or too slow")
+        return body
 
     def _request(self) -> urllib.request.Request:
         asked = self._credentials
@@ -160,7 +223,26 @@ class ClientCredentialsProvider(_Provider):
         )
 
 
-class FileTokenProvider(_Provider):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Return None: the redirect becomes an error."""
+
+
+def _refusal(url: str, status: int) -> ConfigError | BrokerUnavailable:
+    if status >= 500 or status in _BUSY:
+        return BrokerUnavailable(f"The token endpoint {url} returned HTTP {status}")
+    if 300 <= status < 400:
+        reason = "redirects, which is not followed because it would pass on the secret; name the"
+        reason += " endpoint itself"
+    else:
+        reason = "refused the client credentials; check client id, secret and scope"
+    return ConfigError(
+        f"The token endpoint {url} answered with HTTP {status}: it {reason}",
+        key="sasl.oauthbearer.token.endpoint.url",
+    )
+
+
+class FileTokenProvider(TokenProvider):
     """Reads a token from a file that another program renews, such as a Kubernetes token."""
 
     def __init__(
@@ -180,7 +262,7 @@ class FileTokenProvider(_Provider):
         return Token(text, _expiry_ms(text, now_ms))
 
 
-class UnsecuredTokenProvider(_Provider):
+class UnsecuredTokenProvider(TokenProvider):
     """Makes unsigned tokens, which only brokers configured for tests accept."""
 
     def __init__(

@@ -6,6 +6,7 @@ or OpenSSL's (ECDHE-RSA-AES128-GCM-SHA256).
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import ssl
@@ -26,6 +27,8 @@ from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.errors import ConfigError
 
 __all__ = ["librdkafka_tls", "server_ssl_context", "ssl_context", "verifies_hostname"]
+
+_log = logging.getLogger(__name__)
 
 _VERSIONS = {
     "TLSv1": ssl.TLSVersion.TLSv1,
@@ -100,8 +103,50 @@ def server_ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
     """Return a server context. Raises ConfigError.
 
     `ssl.client.auth` (none, requested, required) decides whether clients must show a certificate
-    that the trust store verifies.
+    that the trust store verifies. New connections use the stores as they are now: files that were
+    replaced are read again, and if that fails, the last ones that could be read stay in use.
     """
+    context = _server_context(props)
+    stores = _Stores(props, context)
+    # Called for every handshake, also of clients that send no server name.
+    context.sni_callback = lambda connection, _name, _context: stores.renew(connection)
+    return context
+
+
+class _Stores:
+    """The key and trust stores of a server, on its event loop."""
+
+    def __init__(self, props: Mapping[str, str], context: ssl.SSLContext) -> None:
+        self._props = props
+        keys = ("ssl.keystore.location", "ssl.truststore.location")
+        self._paths = [Path(props[key]) for key in keys if props.get(key)]
+        self._context = context
+        self._seen = self._state()
+
+    def renew(self, connection: ssl.SSLObject | ssl.SSLSocket) -> None:
+        state = self._state()
+        if state != self._seen:
+            self._seen = state
+            try:
+                self._context = _server_context(self._props)
+                _log.info("Read the replaced TLS stores of the listeners")
+            except (ConfigError, OSError) as error:
+                _log.error("Keep the previous TLS stores of the listeners: %s", error)
+        connection.context = self._context
+
+    def _state(self) -> list[tuple[int, int, int] | None]:
+        return [_identity(path) for path in self._paths]
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _server_context(props: Mapping[str, str]) -> ssl.SSLContext:
     _refuse_java_classes(props)
     pair = read_key_pair(props)
     if pair is None:

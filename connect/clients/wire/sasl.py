@@ -13,6 +13,7 @@ from kafka.net.sasl import SASL_MECHANISMS
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from connect.clients.errors import error_from_code
+from connect.clients.security.scram import install
 from connect.errors import AuthenticationFailed, ConfigError, ConnectError
 from connect.protocol.error_codes import ErrorCode
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from connect.clock import Deadline
 
 __all__ = ["authenticate"]
+
+install()
 
 HIDDEN = "[hidden]"
 
@@ -78,10 +81,6 @@ def _mechanism(connection: WireConnection, name: str, settings: WireSettings) ->
             value=name,
         )
     options = dict(settings.sasl)
-    user = options.get("sasl_plain_username")
-    if name.startswith("SCRAM-") and isinstance(user, str):
-        # RFC 5802 escapes "=" and "," in user names (saslname); kafka-python does not.
-        options["sasl_plain_username"] = user.replace("=", "=3D").replace(",", "=2C")
     options["sasl_mechanism"] = name
     options["host"] = connection.host
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import regex
 
 from connect.config.validators import JavaPattern
 from connect.errors import DataError
@@ -10,7 +10,7 @@ from connect.errors import DataError
 __all__ = ["JavaPattern", "replace_first"]
 
 
-def replace_first(match: re.Match[str], replacement: str) -> str:
+def replace_first(match: regex.Match[str], replacement: str) -> str:
     """Return the text with its match replaced. `$1` and `${name}` are groups, a backslash escapes.
 
     Raises `DataError` for a group that the pattern lacks.
@@ -33,7 +33,7 @@ def replace_first(match: re.Match[str], replacement: str) -> str:
     return match.string[: match.start()] + "".join(out) + match.string[match.end() :]
 
 
-def _group(match: re.Match[str], replacement: str, at: int) -> tuple[str, int]:
+def _group(match: regex.Match[str], replacement: str, at: int) -> tuple[str, int]:
     if at == len(replacement):
         raise DataError("Illegal group reference: group index is missing")
     if replacement[at] == "{":

@@ -14,6 +14,7 @@ from connect.plugin import Connector
 from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.herder import DistributedHerder
 from connect.runtime.distributed.preflight import exactly_once_problems
+from connect.runtime.plugins.permissions import Permissions
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.validation.validator import Preflight
 from connect.runtime.worker import Worker
@@ -36,13 +37,14 @@ def distributed_herder(
     client: RestClient | None,
     on_leading: Callable[[], None] = lambda: None,
     internal_path: str = "",
+    permissions: Permissions | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> DistributedHerder:
     """Return a herder, not started.
 
     `props` are the worker's, with config providers resolved. `url` is where other workers reach
     this one. With `client` None, workers do not send requests to each other. For `on_leading` and
-    `internal_path` see `DistributedHerder`.
+    `internal_path` see `DistributedHerder`, for `permissions` `Worker`.
 
     Raises `ConfigError`.
     """
@@ -55,6 +57,7 @@ def distributed_herder(
         clock,
         worker_id=worker_id,
         exactly_once=exactly_once,
+        permissions=permissions,
     )
     configs = KafkaConfigStore(
         config.config_topic,

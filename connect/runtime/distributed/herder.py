@@ -308,11 +308,12 @@ class DistributedHerder(AbstractHerder):
     def put_task_configs(
         self,
         name: str,
-        configs: Sequence[Mapping[str, str]],
+        parse: Callable[[bytes], Sequence[Mapping[str, str]]],
         signature: tuple[str | None, str | None],
         body: bytes,
     ) -> None:
         self._check_signature(signature, body)
+        configs = parse(body)
         self._run(
             f"writing task configs of connector {name}",
             lambda: self._do.put_task_configs(name, configs),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from connect.config.types import ConfigType, parse_value
-from connect.errors import ConfigError
 
 __all__ = [
     "AllConnectorClientConfigOverridePolicy",
@@ -18,8 +17,8 @@ __all__ = [
     "NoneConnectorClientConfigOverridePolicy",
     "OverrideRequest",
     "PrincipalConnectorClientConfigOverridePolicy",
-    "check_overrides",
     "overridable_clients",
+    "overrides_of",
 ]
 
 ClientKind = Literal["producer", "consumer", "admin"]
@@ -42,6 +41,16 @@ def overridable_clients(
         yield "consumer"
     if creates_topics or own_offsets or dead_letters:
         yield "admin"
+
+
+def overrides_of(client: ClientKind, config: Mapping[str, str]) -> dict[str, str]:
+    """Return a connector's overrides for one kind of client, without their prefix."""
+    prefix = f"{client}.override."
+    return {
+        key[len(prefix) :]: value
+        for key, value in config.items()
+        if key.startswith(prefix) and key != prefix
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +136,3 @@ class AllowlistConnectorClientConfigOverridePolicy(_NamedPolicy):
 
     def allows(self, name: str) -> bool:
         return name in self._allowed
-
-
-def check_overrides(
-    policy: ConnectorClientConfigOverridePolicy,
-    name: str,
-    connector_type: Literal["source", "sink"],
-    config: Mapping[str, str],
-    *,
-    exactly_once: bool = False,
-) -> None:
-    """Raise `ConfigError` for the first override in a connector's config that the policy
-    refuses.
-    """
-    for client in overridable_clients(connector_type, config, exactly_once=exactly_once):
-        prefix = f"{client}.override."
-        overridden = {
-            key[len(prefix) :]: value for key, value in config.items() if key.startswith(prefix)
-        }
-        request = OverrideRequest(name, connector_type, client, overridden)
-        for key, refusal in policy.refusals(request).items():
-            raise ConfigError(refusal, key=prefix + key)

@@ -9,6 +9,7 @@ from connect.plugin import TopicPartition
 from connect.runtime.error_handling.metrics import ErrorMetrics
 from connect.runtime.error_handling.reporters import LogReporter
 from connect.runtime.error_handling.tolerance import ErrorHandling, ErrorReporter, RecordErrors
+from connect.runtime.plugins.connector_clients import ClientProperties
 from connect.runtime.sink.consumed import ConsumedRecord
 from connect.runtime.sink.dead_letter_queue import (
     DeadLetterQueue,
@@ -33,18 +34,20 @@ class SinkErrors:
         task_index: int,
         config: Mapping[str, str],
         converters: RecordConverters,
-        producer: Mapping[str, str],
-        admin: Mapping[str, str],
+        clients: ClientProperties,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Create the error handling of a connector's config.
-
-        `producer` and `admin` are Java properties of the dead letter queue's clients. Raises
-        `ConfigError`.
+        """Create the error handling of a connector's config; only a dead letter queue needs
+        `clients`. Raises `ConfigError`.
         """
         self._connector, self._task_index = connector, task_index
         self._config = config
-        self._producer, self._admin = producer, admin
+        self._producer: Mapping[str, str] = {}
+        self._admin: Mapping[str, str] = {}
+        if dead_letter_topic(config):
+            task = f"{connector}-{task_index}"
+            self._producer = clients.producer(f"connector-dlq-producer-{task}")
+            self._admin = clients.admin(f"connector-dlq-adminclient-{task}")
         self._handling = ErrorHandling.from_config(config)
         self._queue: DeadLetterQueue | None = None
         self.metrics = ErrorMetrics(clock)

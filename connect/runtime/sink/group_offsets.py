@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from connect.clients.groups.group_offsets import GroupOffsets
 from connect.clock import Deadline
-from connect.config.worker import WorkerConfig
 from connect.plugin import OffsetValue
 from connect.runtime.errors import BadRequest
+from connect.runtime.plugins.connector_clients import ConnectorClients
 from connect.runtime.rest_entities import OffsetEntry
 
 __all__ = ["SinkGroupOffsets", "SinkOffsetChange", "parse_sink_offsets", "sink_offset_entry"]
@@ -39,8 +39,8 @@ class SinkOffsetChange:
 class SinkGroupOffsets:
     """The sink offsets of one worker's cluster. Thread-safe."""
 
-    def __init__(self, config: WorkerConfig) -> None:
-        self._config = config
+    def __init__(self, clients: ConnectorClients) -> None:
+        self._clients = clients
 
     def read(
         self, name: str, connector: Mapping[str, str], deadline: Deadline
@@ -67,9 +67,9 @@ class SinkGroupOffsets:
         self._group(name, connector).delete_group(deadline)
 
     def _group(self, name: str, connector: Mapping[str, str]) -> GroupOffsets:
-        consumer = self._config.task_consumer_properties(connector, name, "")
-        admin = self._config.task_admin_properties(connector, f"connector-adminclient-{name}")
-        return GroupOffsets(admin, consumer["group.id"])
+        clients = self._clients.of(name, "sink", connector)
+        admin = clients.admin(f"connector-adminclient-{name}")
+        return GroupOffsets(admin, clients.consumer("")["group.id"])
 
 
 def sink_offset_entry(topic: str, partition: int, offset: int) -> OffsetEntry:

@@ -6,13 +6,12 @@ brokers create new topics (`auto.create.topics.enable`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connect.config.connector import SOURCE_CONNECTOR_KEYS
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, Required
-from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex
 from connect.config.types import ConfigScalar, ConfigType, invalid_value
 from connect.config.validators import Validator
 
@@ -34,8 +33,8 @@ class TopicGroup:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
-    include: re.Pattern[str] = field(repr=False)
-    exclude: re.Pattern[str] = field(repr=False)
+    include: JavaRegex = field(repr=False)
+    exclude: JavaRegex = field(repr=False)
 
     def matches(self, topic: str) -> bool:
         """Return whether the whole name matches `include` and not `exclude`."""

@@ -208,7 +208,7 @@ class StandaloneHerder(AbstractHerder):
     def put_task_configs(
         self,
         name: str,
-        configs: Sequence[Mapping[str, str]],
+        parse: Callable[[bytes], Sequence[Mapping[str, str]]],
         signature: tuple[str | None, str | None],
         body: bytes,
     ) -> None:

@@ -24,6 +24,7 @@ from connect.runtime.plugins.override_policy import (
     ConnectorClientConfigOverridePolicy,
     OverrideRequest,
     overridable_clients,
+    overrides_of,
 )
 from connect.runtime.plugins.registry import PluginKind, PluginRegistry
 from connect.runtime.plugins.transform_chain import has_transforms, make_chain, transforms_refused
@@ -260,9 +261,7 @@ class ConfigValidator:
         self, client: ClientKind, connector: type[Connector], props: Mapping[str, str]
     ) -> list[ConfigInfo]:
         prefix = f"{client}.override."
-        overridden = {
-            key[len(prefix) :]: value for key, value in props.items() if key.startswith(prefix)
-        }
+        overridden = overrides_of(client, props)
         refusals = self._policy.refusals(
             OverrideRequest(props.get("name", ""), connector.connector_type(), client, overridden)
         )

@@ -8,9 +8,10 @@ from connect.config.types import ConfigType
 from connect.config.validators import OneOf, OrNull, Range
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 
-__all__ = ["LOSS_KEYS", "URL_KEY", "loss_policies"]
+__all__ = ["HISTORY_OFF", "LOSS_KEYS", "URL_KEY", "loss_policies"]
 
 URL_KEY = "mirror.history.url"
+HISTORY_OFF = "none"
 
 _POLICY = "mirror.loss.policy"
 _VALUES = tuple(policy.value for policy in LossPolicy)

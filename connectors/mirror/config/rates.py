@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex
 from connect.config.sizes import parse_size
 
 __all__ = ["NO_LIMITS", "FlowLimits", "RateLimit", "TopicRate", "parse_topic_rate"]
@@ -40,7 +40,7 @@ class RateLimit:
 class TopicRate:
     """A limit for each topic whose whole name matches the pattern."""
 
-    pattern: re.Pattern[str]
+    pattern: JavaRegex
     limit: RateLimit
 
 

@@ -31,14 +31,13 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
 from connect.loop import Backoff
-from connectors.mirror.config.loss_policies import URL_KEY
+from connectors.mirror.config.loss_policies import HISTORY_OFF, URL_KEY
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
     from sqlalchemy.engine import Engine
 
 __all__ = [
-    "HISTORY_OFF",
     "CopiedRow",
     "EventRow",
     "FlowTask",
@@ -52,7 +51,6 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-HISTORY_OFF = "none"
 
 _MOST_WAITING = 20_000
 """Maximum number of queued rows: about 10 MB. A flow of 1,000 partitions writes 2,000 a minute."""

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.config.worker import WorkerConfig
+from connect.runtime.plugins.connector_clients import ConnectorClients
+from connect.runtime.plugins.override_policy import AllConnectorClientConfigOverridePolicy
 from connectors.mirror.config.source import SourceConfig
 
-__all__ = ["DedicatedFlow"]
+__all__ = ["DedicatedFlow", "flow_producer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +56,13 @@ class DedicatedFlow:
 
     def producer(self) -> dict[str, str]:
         """Return the Java properties of the producer that the flow's tasks and a backfill use."""
-        return self.worker.task_producer_properties(self.properties, f"{self.group}-backfill")
+        return flow_producer(self.worker, self.properties, f"{self.group}-backfill")
+
+
+def flow_producer(
+    worker: WorkerConfig, properties: Mapping[str, str], client_id: str
+) -> dict[str, str]:
+    """Return the Java properties of a producer as the flow's tasks have them. Overrides in the
+    operator's own file need no policy, as in Java's dedicated mode."""
+    clients = ConnectorClients(worker, AllConnectorClientConfigOverridePolicy())
+    return clients.of(properties["name"], "source", properties).producer(client_id)

@@ -15,6 +15,7 @@ from connect.errors import ConfigError
 from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
 from connectors.mirror.filters import config_property_filter
@@ -104,6 +105,12 @@ class MirrorSourceConnector(Connector):
     @classmethod
     def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
         return validate_source(config)
+
+    @classmethod
+    def not_permitted(
+        cls, config: Mapping[str, str], worker: Mapping[str, str]
+    ) -> Sequence[ConfigProblem]:
+        return not_permitted(config, worker)
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:

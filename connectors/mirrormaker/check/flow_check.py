@@ -25,6 +25,7 @@ from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import config_property_filter
+from connectors.mirror.inspect.flow import flow_producer
 from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.source.connector import reads_committed
 from connectors.mirror.topics.create import COMPACTED, copied_configs
@@ -180,9 +181,7 @@ class _FlowChecker:
 
     def _clients(self) -> None:
         worker_origins = self._config.effective_worker(self.report.source, self.report.target)
-        producer = self._worker.task_producer_properties(
-            self._props, f"connector-producer-{SOURCE}-0"
-        )
+        producer = flow_producer(self._worker, self._props, f"connector-producer-{SOURCE}-0")
         self.report.clients += connector_clients(self._origins, self._props)
         self.report.clients.append(data_producer(producer, worker_origins, self._origins))
 

@@ -321,7 +321,7 @@ def _check_worker(config: Mapping[str, str]) -> None:
     worker = WorkerConfig.from_properties(config)
     DistributedConfig.from_properties(config)
     librdkafka_config(worker.own_client_properties("offsets"), "producer")
-    producer = worker.task_producer_properties({}, "check")
+    producer = worker.task_producer_properties("check")
     librdkafka_config(producer, "producer")
     produce_settings(producer)
 

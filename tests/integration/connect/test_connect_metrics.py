@@ -84,6 +84,7 @@ def test_names_are_java_s_in_every_family_and_values_follow_the_records(
         "key.converter": _STRING,
         "value.converter": _STRING,
         "offset.storage.file.filename": str(tmp_path / "offsets.db"),
+        "file.connectors.root": str(tmp_path),
         "offset.flush.interval.ms": "200",
         "consumer.auto.offset.reset": "earliest",
     }
@@ -157,6 +158,7 @@ def test_a_failed_task_is_shown_until_its_connector_is_gone(
         "key.converter": _STRING,
         "value.converter": _STRING,
         "offset.storage.file.filename": str(tmp_path / "offsets.db"),
+        "file.connectors.root": str(tmp_path),
     }
     broken = {
         "connector.class": "FileStreamSink",

@@ -179,7 +179,7 @@ def test_a_queue_that_cannot_be_made_fails_the_task_and_says_how_to_mend_it(benc
 def test_all_clients_of_a_sink_with_a_queue_are_checked_by_the_policy(
     bench: Bench, client: str
 ) -> None:
-    bench.worker.override_policy = NoneConnectorClientConfigOverridePolicy()
+    bench.worker.clients.policy = NoneConnectorClientConfigOverridePolicy()
     name = put_sink(bench, unique("dead"), **{f"{client}.override.client.rack": "r"})
     assert "The 'None' policy does not allow 'client.rack'" in trace_of(bench, name)
 

@@ -55,7 +55,6 @@ class Steered:
             "sync.topic.configs.enabled": "false",
             "sync.topic.acls.enabled": "false",
             "mirror.engine": "spark",
-            "spark.master": "local[2]",
             "mirror.spark.batch.ms": "500",
             **{key.replace("_", "."): value for key, value in changed.items()},
         }
@@ -151,6 +150,7 @@ def steered(
 ) -> Iterator[Steered]:
     properties = {
         **worker_properties(target_cluster.bootstrap_servers, unique("spark")),
+        "spark.master": "local[2]",
         "exactly.once.source.support": request.param,
         "task.shutdown.graceful.timeout.ms": "20000",
         "session.timeout.ms": "6000",

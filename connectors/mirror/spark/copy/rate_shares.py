@@ -11,10 +11,10 @@ worth.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from connect.config.java_regex import literal_regex
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, RateLimit, TopicRate
 from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
 from connectors.mirror.copy.rate_limiter import BURST_S
@@ -119,7 +119,7 @@ class FlowPacing:
             account = self._account(topic)
             if account is not None:
                 rates = account.rates(now, self._batch_s).share(count / partitions[topic])
-                yield TopicRate(re.compile(re.escape(topic)), rates)
+                yield TopicRate(literal_regex(topic), rates)
 
     def came(self, progress: Iterable[RangeProgress]) -> None:
         """Count the progress of a shard that returned."""

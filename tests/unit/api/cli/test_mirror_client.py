@@ -138,3 +138,17 @@ def test_the_target_s_alias_is_asked_for_where_its_offset_topics_are_read(
     where = ["--bootstrap", "127.0.0.1:1", "--from", "A", "--from-bootstrap", "127.0.0.1:2"]
     assert main(["translate", *where, "--group", "g"]) == 2
     assert "--from-bootstrap needs --to" in capsys.readouterr().err
+
+
+def test_a_url_with_a_password_is_not_taken_from_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    url = "postgresql://mirror:canary@127.0.0.1:1/history"
+    assert main(["history", "--url", url]) == 2
+    refused = capsys.readouterr()
+    assert "--url-file" in refused.err
+    assert "canary" not in refused.err + refused.out
+
+    (tmp_path / "url").write_text(f"sqlite:///{tmp_path}/history.db\n")
+    assert main(["history", "--url-file", str(tmp_path / "url")]) == 2
+    assert "Cannot read the history" in capsys.readouterr().err

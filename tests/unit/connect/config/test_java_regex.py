@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import pytest
 
 from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.errors import ConfigError
 
 # pattern, names it matches whole, names it does not
 VERDICTS = [
@@ -88,3 +92,52 @@ def test_a_wrong_or_impossible_pattern_says_what_and_where(
         compile_java_regex(pattern)
     assert reason in str(failed.value)
     assert failed.value.position == position
+
+
+# Backtracking takes each of these exponentially long, or polynomially with a high power.
+WORST = [
+    (r"(a|aa)+", "a" * 80 + "b"),
+    (r"((a+)\2*)+b", "a" * 249),
+    (r"(a|a|b)+(a|a|b)+c\1", "ab" * 120),
+    (r"(\w|\d|[a-z])+\.", "a" * 120),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text"), WORST)
+def test_other_threads_run_while_a_pattern_takes_too_long(pattern: str, text: str) -> None:
+    ticks, ended = 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not ended.wait(0.001):
+            ticks += 1
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    try:
+        with contextlib.suppress(ConfigError):
+            assert compile_java_regex(pattern).fullmatch(text) is None
+    finally:
+        ended.set()
+        ticker.join()
+    assert ticks > 10 or pattern != WORST[0][0]
+
+
+def test_the_error_names_the_pattern_that_takes_too_long() -> None:
+    pattern, text = WORST[0]
+    with pytest.raises(ConfigError, match="needs too long to match") as caught:
+        compile_java_regex(pattern).fullmatch(text)
+    assert pattern in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(" * 5000 + "a" + ")" * 5000, "(?:" * 101 + "a" + ")*" * 101, "[" * 5000 + "a" + "]" * 5000],
+)
+def test_deep_nesting_is_an_error(pattern: str) -> None:
+    with pytest.raises(JavaRegexError, match="Nested more than 100 levels deep"):
+        compile_java_regex(pattern)
+
+
+def test_reasonable_nesting_is_none() -> None:
+    assert compile_java_regex("(" * 100 + "a" + ")" * 100).fullmatch("a")

@@ -6,6 +6,8 @@ import pytest
 
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError
+from connect.runtime.plugins.connector_clients import ConnectorClients
+from connect.runtime.plugins.override_policy import AllConnectorClientConfigOverridePolicy
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 PROPS = {
@@ -89,8 +91,9 @@ def test_task_producers_defaults_then_the_workers_then_the_connectors() -> None:
     config = WorkerConfig.from_properties(
         {**PROPS, "producer.linger.ms": "7", "producer.acks": "1", "linger.ms": "99"}
     )
-    producer = config.task_producer_properties(
-        {"producer.override.acks": "0", "acks": "-1"}, "connector-producer-c-0"
+    clients = ConnectorClients(config, AllConnectorClientConfigOverridePolicy())
+    producer = clients.of("c", "source", {"producer.override.acks": "0", "acks": "-1"}).producer(
+        "connector-producer-c-0"
     )
     assert producer == {
         "bootstrap.servers": "b1:9092,b2:9092",

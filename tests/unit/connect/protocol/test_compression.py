@@ -147,6 +147,11 @@ def test_gzip_members_may_follow_one_another() -> None:
     assert decompress(GZIP, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
 
 
+def test_members_that_make_nothing_are_not_read_for_ever() -> None:
+    with pytest.raises(CorruptData, match="more than 1000 members"):
+        decompress(GZIP, gzip.compress(b"") * 1001)
+
+
 def test_gzip_is_what_others_read() -> None:
     assert zlib.decompress(compress(GZIP, TEXT), wbits=31) == TEXT
 

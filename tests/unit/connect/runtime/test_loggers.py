@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect.runtime.errors import NotFound
+from connect.runtime.errors import BadRequest, NotFound
 from connect.runtime.loggers import Loggers
 from connect.runtime.rest_entities import LoggerLevel
 from tests.support.fake_clock import FakeClock
@@ -81,3 +81,10 @@ def test_off_is_above_everything(loggers: Loggers) -> None:
 def test_what_is_no_level(loggers: Loggers) -> None:
     with pytest.raises(NotFound, match="invalid log level 'zz'"):
         loggers.set("levels", "zz")
+
+
+@pytest.mark.parametrize("name", ["a\nINFO forged line", "a\x1b[2J", "a" * 251])
+def test_a_name_cannot_break_the_log(loggers: Loggers, name: str) -> None:
+    with pytest.raises(BadRequest, match="printable and at most 250"):
+        loggers.set(name, "DEBUG")
+    assert name not in logging.root.manager.loggerDict

@@ -12,6 +12,7 @@ from kafka.net.sasl import SASL_MECHANISMS
 
 from connect.clients import warn_once
 from connect.clients.config.sasl_properties import librdkafka_sasl, sasl_mechanism, wire_sasl
+from connect.clients.security.jaas import JAAS_KEY
 from connect.clients.security.oauth import FileTokenProvider, UnsecuredTokenProvider
 from connect.errors import ConfigError
 
@@ -51,25 +52,31 @@ def test_user_and_password_reach_both_clients(mechanism: str, jaas: str) -> None
 
 def test_kerberos_is_the_default_as_in_java() -> None:
     assert sasl_mechanism({}) == "GSSAPI"
-    props = kerberos(
-        'useKeyTab=true keyTab="/k" principal="mm@R"', sasl_kerberos_service_name="kafka"
-    )
-    assert librdkafka_sasl(props) == {
-        "sasl.mechanism": "GSSAPI",
-        "sasl.kerberos.service.name": "kafka",
-        "sasl.kerberos.principal": "mm@R",
-        "sasl.kerberos.keytab": "/k",
-    }
+    props = kerberos("useTicketCache=true", sasl_kerberos_service_name="kafka")
     assert wire_sasl(props) == {"sasl_kerberos_service_name": "kafka"}
 
 
-def test_kerberos_without_a_keytab_renews_nothing() -> None:
-    config = librdkafka_sasl(kerberos('serviceName="kafka" useTicketCache=true'))
-    assert config["sasl.kerberos.kinit.cmd"] == ""
+@pytest.mark.parametrize(
+    ("options", "kinit"),
+    [
+        ("useTicketCache=true", ""),
+        ('useKeyTab=true keyTab="/k" principal="mm@R"', ""),
+        ('keyTab="/k" principal="mm; touch /tmp/injected; #"', ""),
+        ('keyTab="/k$(touch /tmp/injected)"', "touch /tmp/injected; kinit"),
+    ],
+)
+def test_nothing_of_a_kerberos_login_reaches_a_shell(options: str, kinit: str) -> None:
+    props = kerberos(f'serviceName="kafka" {options}', sasl_kerberos_kinit_cmd=kinit)
+    assert librdkafka_sasl(props) == {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.kinit.cmd": "",
+    }
 
 
-def test_the_keytab_is_said_not_to_bind_raw_connections(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_keytab_without_effect_is_named(caplog: pytest.LogCaptureFixture) -> None:
     wire_sasl(kerberos('serviceName="kafka" keyTab="/k"'))
+    assert f"keyTab in {JAAS_KEY}" in caplog.text
     assert "KRB5_CLIENT_KTNAME" in caplog.text
 
 

@@ -19,6 +19,9 @@ from connect.clients.security.oauth import (
 )
 from connect.errors import BrokerUnavailable, ConfigError
 from tests.support.fake_clock import FakeClock
+from tests.support.waiting import wait_until
+
+AMPLE_S = 20.0
 
 
 class TokenServer(ThreadingHTTPServer):
@@ -26,10 +29,14 @@ class TokenServer(ThreadingHTTPServer):
 
     status = 200
     answer: bytes = b'{"access_token": "t-0", "expires_in": 100}'
+    location: str | None = None
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[tuple[str | None, dict[str, str]]] = []
+        self.gate = threading.Event()
+        """Answers wait for it."""
+        self.gate.set()
 
     @property
     def url(self) -> str:
@@ -42,7 +49,10 @@ class _Handler(BaseHTTPRequestHandler):
         assert isinstance(server, TokenServer)
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         server.asked.append((self.headers["Authorization"], dict(urllib.parse.parse_qsl(body))))
+        server.gate.wait(AMPLE_S)
         self.send_response(server.status)
+        if server.location is not None:
+            self.send_header("Location", server.location)
         self.send_header("Content-Length", str(len(server.answer)))
         self.end_headers()
         self.wfile.write(server.answer)
@@ -92,7 +102,41 @@ def test_a_token_is_kept_for_most_of_its_life(server: TokenServer) -> None:
     assert len(server.asked) == 1
     server.answer = b'{"access_token": "t-1", "expires_in": 100}'
     clock.advance(2)
-    assert made.token() == "t-1"
+    assert made.token() == "t-0", "renewed in the background"
+    wait_until(lambda: made.token() == "t-1", AMPLE_S, "the new token")
+
+
+def test_a_token_that_cannot_be_renewed_is_used_until_it_expires(server: TokenServer) -> None:
+    clock = FakeClock()
+    made = provider(server, clock)
+    made.token()
+    server.status = 503
+    clock.advance(85)
+    assert made.token() == "t-0"
+    wait_until(lambda: len(server.asked) == 2, AMPLE_S, "the attempt to renew it")
+    assert made.token() == "t-0"
+    clock.advance(15)
+    with pytest.raises(BrokerUnavailable):
+        made.token()
+
+
+def test_who_cannot_wait_gets_the_token_later(server: TokenServer) -> None:
+    server.gate.clear()
+    made = provider(server, FakeClock())
+    assert made.without_waiting() is None
+    wait_until(lambda: len(server.asked) == 1, AMPLE_S, "the request in the background")
+    assert made.without_waiting() is None
+    server.gate.set()
+    wait_until(lambda: made.without_waiting() is not None, AMPLE_S, "the token")
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_the_secret_does_not_follow_a_redirect(server: TokenServer, status: int) -> None:
+    server.status, server.location = status, server.url
+    with pytest.raises(ConfigError, match=f"HTTP {status}.* redirects"):
+        provider(server, FakeClock()).token()
+    assert len(server.asked) == 1
 
 
 def test_the_end_of_a_token_may_stand_in_the_token(server: TokenServer) -> None:
@@ -107,6 +151,8 @@ def test_the_end_of_a_token_may_stand_in_the_token(server: TokenServer) -> None:
     [
         (401, b'{"error": "hunter2"}', ConfigError),
         (503, b"", BrokerUnavailable),
+        (429, b"", BrokerUnavailable),
+        (200, b" " * (1 << 21), BrokerUnavailable),
         (200, b"not json hunter2", BrokerUnavailable),
         (200, b'{"token": "hunter2"}', ConfigError),
         (200, b'["hunter2"]', ConfigError),

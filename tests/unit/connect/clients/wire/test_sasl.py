@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import socket
 import traceback
+import uuid
 from collections.abc import Mapping
 
 import pytest
+from kafka.net.sasl import SASL_MECHANISMS
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from connect.clients.config.settings import WireSettings
+from connect.clients.groups.member_network import GroupNetwork, GroupTimeouts
 from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.sasl import authenticate
 from connect.clock import Deadline
@@ -129,6 +132,34 @@ def test_a_scram_user_name_is_escaped() -> None:
     with pytest.raises(AuthenticationFailed):
         attempt("SCRAM-SHA-256", script, sasl, sent)
     assert b"n,,n=a=2Cb=3Dc,r=" in sent
+
+
+@pytest.mark.parametrize("iterations", [1, 4095])
+def test_too_few_scram_iterations_are_refused(
+    monkeypatch: pytest.MonkeyPatch, iterations: int
+) -> None:
+    """Nothing that is computed from the password is sent then."""
+    monkeypatch.setattr(uuid, "uuid4", lambda: "nonce")
+    sent = bytearray()
+    first = f"r=nonce-of-the-broker,s=c2FsdA==,i={iterations}".encode()
+    with pytest.raises(AuthenticationFailed, match="at least 4096"):
+        attempt("SCRAM-SHA-256", handshake("SCRAM-SHA-256") + answer(2, first), sent=sent)
+    assert b"p=" not in sent
+
+
+def test_the_brokers_scram_signature_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uuid, "uuid4", lambda: "nonce")
+    script = handshake("SCRAM-SHA-256") + answer(2, b"r=nonce-more,s=c2FsdA==,i=4096")
+    with pytest.raises(AuthenticationFailed, match="does not know the user's SCRAM credentials"):
+        attempt("SCRAM-SHA-256", script + answer(3, b"v=d3Jvbmc="))
+
+
+def test_a_group_member_escapes_a_scram_user_too() -> None:
+    GroupNetwork(WireSettings((("127.0.0.1", 9),), "c"), GroupTimeouts()).close(5)
+    made = SASL_MECHANISMS["SCRAM-SHA-512"](
+        sasl_mechanism="SCRAM-SHA-512", sasl_plain_username="a,b=c", sasl_plain_password=SECRET
+    )
+    assert made.auth_bytes().startswith(b"n,,n=a=2Cb=3Dc,r=")
 
 
 class FailingProvider(AbstractTokenProvider):  # type: ignore[misc]

@@ -601,6 +601,6 @@ def test_plugins_and_their_keys(herder: StandaloneHerder) -> None:
 
 def test_a_worker_without_a_group_takes_nothing_from_others(herder: StandaloneHerder) -> None:
     with pytest.raises(ConnectError, match="does not support externally setting task"):
-        herder.put_task_configs("c", [], (None, None), b"[]")
+        herder.put_task_configs("c", lambda _: [], (None, None), b"[]")
     with pytest.raises(ConnectError, match="does not support exactly-once"):
         herder.fence_zombies("c", (None, None), b"")

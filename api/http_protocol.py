@@ -1,0 +1,87 @@
+"""uvicorn's HTTP/1.1 connection with limits, against silent, slow and too many clients.
+
+Imports uvicorn, so that only the server's own thread imports this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+__all__ = ["MOST_CONNECTIONS", "REQUEST_S", "BoundedProtocol"]
+
+REQUEST_S = 30.0
+"""How long a request may take to arrive, headers and body, from the connection or its first byte.
+Java closes connections that are silent for so long."""
+
+MOST_CONNECTIONS = 512
+"""Beyond these, the connection that has waited longest without a request makes room."""
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection. All methods run on the server's event loop."""
+
+    request_s = REQUEST_S
+    most_connections = MOST_CONNECTIONS
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._arrival: asyncio.TimerHandle | None = None
+        self._waiting_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > self.most_connections:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        if self._arrival is None and not self._busy():
+            self._wait()
+        super().data_received(data)
+        if self._arrived():
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        self._waiting_since = self.loop.time()
+        super().on_response_complete()
+        if self._arrived():
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._waiting_since = self.loop.time()
+        self._arrival = self.loop.call_later(self.request_s, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _busy(self) -> bool:
+        """Return whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _arrived(self) -> bool:
+        """Return whether no part of a request is outstanding."""
+        return self.conn.their_state not in (h11.IDLE, h11.SEND_BODY)
+
+    def _give_up(self) -> None:
+        # Not close(): the client may not read what is left to be written.
+        self._arrival = None
+        self.transport.abort()
+
+    def _make_room(self) -> None:
+        idle = [each for each in cast("set[BoundedProtocol]", self.connections) if not each._busy()]
+        others = [each for each in idle if each is not self]
+        if others:
+            min(others, key=lambda each: each._waiting_since)._give_up()
+        else:
+            self._give_up()

@@ -1,0 +1,107 @@
+"""Settings of connectors that choose files, hosts or code of the worker, and who may set them.
+
+Whoever reaches the REST API may create connectors. The operator permits such settings in the
+worker's properties; in dedicated mode the connectors' configs are the operator's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from connect.config.definition import ConfigDef, ConfigProblem
+from connect.config.java_options import system_property
+from connect.config.types import invalid_value
+from connect.config.worker_keys import ALLOWED_FILES, ALLOWED_URLS, WORKER_CONFIG_DEF
+from connect.errors import ConfigError
+from connect.plugin import Connector
+
+__all__ = ["EVERYTHING", "OperatorPermissions", "Permissions"]
+
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+_TOKEN_FILES = tuple(
+    f"sasl.oauthbearer.assertion.{name}file" for name in ("", "private.key.", "template.")
+)
+
+
+class Permissions(Protocol):
+    """What the configs of a worker's connectors may contain. Thread-safe."""
+
+    def problems(
+        self, connector: type[Connector], config: Mapping[str, str]
+    ) -> list[ConfigProblem]:
+        """Return the settings of a resolved config that are not permitted."""
+
+    def check(self, connector: type[Connector], config: Mapping[str, str]) -> None:
+        """Raise `ConfigError` for the first one."""
+
+
+class _Everything:
+    """For connectors whose configs are the operator's own."""
+
+    def problems(
+        self, connector: type[Connector], config: Mapping[str, str]
+    ) -> list[ConfigProblem]:
+        return []
+
+    def check(self, connector: type[Connector], config: Mapping[str, str]) -> None:
+        """Permit everything."""
+
+
+EVERYTHING: Permissions = _Everything()
+
+
+class OperatorPermissions:
+    """For connectors of REST users: what the worker's properties and KAFKA_OPTS permit.
+
+    As in Kafka 4, a token endpoint or file needs an entry in Kafka's lists. Unlike there, those of
+    the worker's own properties need none, because its operator wrote them.
+    """
+
+    def __init__(
+        self, worker: Mapping[str, str], environment: Mapping[str, str] = os.environ
+    ) -> None:
+        """`worker`: the worker's properties, resolved. Raises `ConfigError`."""
+        self._worker = worker
+        self._allowed = {
+            key: frozenset([*_allowed(key, worker, environment), *_own(worker, names)])
+            for key, names in ((ALLOWED_URLS, (_TOKEN_URL,)), (ALLOWED_FILES, _TOKEN_FILES))
+        }
+
+    def problems(
+        self, connector: type[Connector], config: Mapping[str, str]
+    ) -> list[ConfigProblem]:
+        own = connector.not_permitted(config, self._worker)
+        return [*self._token_problems(config), *own]
+
+    def check(self, connector: type[Connector], config: Mapping[str, str]) -> None:
+        for problem in self.problems(connector, config):
+            raise ConfigError(problem.message, key=problem.key)
+
+    def _token_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
+        for list_key, names in ((ALLOWED_URLS, (_TOKEN_URL,)), (ALLOWED_FILES, _TOKEN_FILES)):
+            for key, value in config.items():
+                if _is_one_of(key, names) and value.strip() not in {"", *self._allowed[list_key]}:
+                    reason = (
+                        "connectors of this worker may not use it; its operator can add it to"
+                        f" {list_key} in the worker's properties, or as -D{list_key}=... in"
+                        " KAFKA_OPTS"
+                    )
+                    yield ConfigProblem(key, str(invalid_value(key, value, reason)))
+
+
+def _allowed(
+    list_key: str, worker: Mapping[str, str], environment: Mapping[str, str]
+) -> Iterator[str]:
+    yield from ConfigDef([WORKER_CONFIG_DEF.keys[list_key]]).parse(worker).strings(list_key)
+    text = system_property(list_key, environment) or ""
+    yield from (part.strip() for part in text.split(",") if part.strip())
+
+
+def _own(props: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:
+    return (value.strip() for key, value in props.items() if _is_one_of(key, names))
+
+
+def _is_one_of(key: str, names: tuple[str, ...]) -> bool:
+    return any(key == name or key.endswith(f".{name}") for name in names)

@@ -1,0 +1,46 @@
+"""What a worker's operator must permit before a mirror connector's config may contain it.
+
+In dedicated mode the config is the operator's own, and everything is permitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import ValidList
+from connectors.mirror.config.loss_policies import HISTORY_OFF, URL_KEY
+from connectors.spark.properties import not_permitted as spark_not_permitted
+
+__all__ = ["HISTORY_ALLOWED_URLS", "not_permitted"]
+
+HISTORY_ALLOWED_URLS = ConfigKey(
+    "mirror.history.allowed.urls",
+    ConfigType.LIST,
+    (),
+    ValidList(),
+    Importance.LOW,
+    f"Values of `{URL_KEY}` that connectors' configs may have, besides the default. The URL of a "
+    "database chooses a file or a host, with the worker's rights.",
+)
+
+
+def not_permitted(config: Mapping[str, str], worker: Mapping[str, str]) -> list[ConfigProblem]:
+    """Return the settings of a connector's config that the worker's properties do not permit."""
+    return [*spark_not_permitted(config, worker), *_history(config, worker)]
+
+
+def _history(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    listed = ConfigDef([HISTORY_ALLOWED_URLS]).parse(worker).strings(HISTORY_ALLOWED_URLS.name)
+    url = config.get(URL_KEY, "").strip()
+    if url.lower() in ("", HISTORY_OFF):
+        return
+    if url not in (*listed, worker.get(URL_KEY, "").strip()):
+        # The URL may contain a password.
+        yield ConfigProblem(
+            URL_KEY,
+            f"Invalid value [hidden] for configuration {URL_KEY}: connectors of this worker may "
+            f"not use this database; its operator can add the URL to {HISTORY_ALLOWED_URLS.name} "
+            "in the worker's properties",
+        )

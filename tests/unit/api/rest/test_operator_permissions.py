@@ -1,0 +1,145 @@
+"""What chooses files, hosts or code of a worker comes from its operator: others get 400."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.rest import call
+from tests.support.standalone_rest import create, standalone_rest
+
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+TOKENS = "https://tokens.example/token"
+MIRROR = {
+    "connector.class": "MirrorSource",
+    "source.cluster.alias": "A",
+    "source.cluster.bootstrap.servers": "127.0.0.1:9",
+    "target.cluster.bootstrap.servers": "127.0.0.1:9",
+}
+SINK = {"connector.class": "FileStreamSink", "topics": "t"}
+SOURCE = {"connector.class": "FileStreamSource", "topic": "t"}
+
+
+def answer(config: dict[str, str], props: dict[str, str] | None = None, opts: str = "") -> str:
+    """Of a worker with these properties and KAFKA_OPTS: "" if it creates the connector, else why
+    not."""
+    environment = {"KAFKA_OPTS": opts} if opts else {}
+    with standalone_rest(props, environment) as url:
+        got = create(url, "c", config)
+        if got.status == 201:
+            return ""
+        assert got.status == 400
+        return got.error[1]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.jars.packages",
+        "spark.jars.repositories",
+        "spark.plugins",
+        "spark.driver.extraJavaOptions",
+        "spark.executorEnv.PATH",
+        "spark.pyspark.python",
+        "spark.master",
+        "spark.dynamicAllocationX",
+        "spark.sql.adaptive.customCostEvaluatorClass",
+        "spark.some.future.key",
+    ],
+)
+def test_a_connector_may_not_choose_code_or_hosts_of_spark(key: str) -> None:
+    assert f"{key} may not be set in a connector's config" in answer({**MIRROR, key: "x"})
+
+
+def test_a_connector_sets_the_size_and_the_pace_of_spark() -> None:
+    sizes = {
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "2",
+        "spark.dynamicAllocation.maxExecutors": "4",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.network.timeout": "300s",
+    }
+    assert answer({**MIRROR, **sizes}) == ""
+
+
+def test_a_size_hides_no_option_of_the_jvm() -> None:
+    hidden = {"spark.driver.memory": "1g -XX:OnOutOfMemoryError=id"}
+    assert "Invalid value 1g -XX" in answer({**MIRROR, **hidden})
+
+
+def test_the_operator_allows_further_properties_of_spark() -> None:
+    mine = {"spark.master": "spark://m:7077", "spark.kubernetes.namespace": "n"}
+    allowed = {"mirror.spark.allowed.properties": "spark.master,spark.kubernetes.*"}
+    assert answer({**MIRROR, **mine}, allowed) == ""
+    assert answer({**MIRROR, **mine}, mine) == ""
+
+
+@pytest.mark.parametrize(
+    "prefix", ["source.cluster.", "target.producer.", "consumer.override.", ""]
+)
+@pytest.mark.parametrize("url", [TOKENS, "file:///etc/passwd", "http://169.254.169.254/"])
+def test_a_connector_may_not_choose_the_token_endpoint(prefix: str, url: str) -> None:
+    key = f"{prefix}sasl.oauthbearer.token.endpoint.url"
+    said = answer({**MIRROR, key: url})
+    assert f"Invalid value {url} for configuration {key}" in said
+    assert ALLOWED_URLS in said
+
+
+def test_the_operator_allows_token_endpoints_as_for_kafka() -> None:
+    config = {**MIRROR, "source.cluster.sasl.oauthbearer.token.endpoint.url": TOKENS}
+    assert answer(config, {ALLOWED_URLS: f"http://other/,{TOKENS}"}) == ""
+    assert answer(config, opts=f"-Xmx1g -D{ALLOWED_URLS}=http://other/,{TOKENS}") == ""
+    assert answer(config, {"producer.sasl.oauthbearer.token.endpoint.url": TOKENS}) == ""
+    assert answer(config, {ALLOWED_URLS: f"{TOKENS}/2"}) != ""
+
+
+def test_files_for_tokens_need_the_operator_too() -> None:
+    key = "source.cluster.sasl.oauthbearer.assertion.private.key.file"
+    assert ALLOWED_FILES in answer({**MIRROR, key: "/etc/shadow"})
+    assert answer({**MIRROR, key: "/etc/key.pem"}, {ALLOWED_FILES: "/etc/key.pem"}) == ""
+
+
+def test_a_connector_may_not_choose_the_history() -> None:
+    url = "postgresql://user:canary@evil/history"
+    key = "mirror.history.url"
+    said = answer({**MIRROR, key: url})
+    assert key in said
+    assert "canary" not in said
+    assert answer({**MIRROR, key: url}, {"mirror.history.allowed.urls": url}) == ""
+    assert answer({**MIRROR, key: "none"}) == ""
+
+
+@pytest.mark.parametrize("config", [SOURCE, SINK])
+def test_file_connectors_are_off_unless_the_worker_names_their_directory(
+    config: dict[str, str], tmp_path: Path
+) -> None:
+    file = {"file": str(tmp_path / "in" / "file.txt")}
+    off = {"file.connectors.root": ""}
+    assert "file.connectors.root" in answer({**config, **file}, off)
+    assert "file.connectors.root" in answer(config, off)
+    assert answer({**config, **file}, {"file.connectors.root": str(tmp_path)}) == ""
+
+
+@pytest.mark.parametrize("config", [SOURCE, SINK])
+def test_file_connectors_do_not_leave_their_directory(
+    config: dict[str, str], tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to("/etc")
+    for file in ("/etc/passwd", f"{root}/../out", f"{root}/link/passwd", f"{root}x"):
+        said = answer({**config, "file": file}, {"file.connectors.root": str(root)})
+        assert f"Invalid value {file} for configuration file" in said
+
+
+def test_a_stored_config_is_held_to_the_permissions_of_today(tmp_path: Path) -> None:
+    """A link that appears after the connector was created leads nowhere."""
+    file = tmp_path / "file"
+    with standalone_rest({"file.connectors.root": str(tmp_path)}) as url:
+        assert create(url, "c", {**SOURCE, "file": str(file)}).status == 201
+        os.symlink("/etc/passwd", file)
+        call(url, "PUT", "/connectors/c/resume")
+        assert call(url, "GET", "/connectors/c/offsets").status == 400
