@@ -75,7 +75,8 @@ class Worker:
         self.clock = clock
         self.worker_id = worker_id
         self.topic_used: Callable[[InstanceId, str], None] = _ignore_topic
-        """Called, on any thread, when a task uses a topic for the first time. Set by the herder."""
+        """Called, on any thread, for every record or batch of a task that was written or read. Set
+        by the herder."""
         self._providers = ConfigProviders.from_properties(config.originals, plugins.config_provider)
         self.override_policy = plugins.override_policy(
             config.override_policy, "connector.client.config.override.policy"
