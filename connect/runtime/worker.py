@@ -158,7 +158,6 @@ class Worker:
         if connector.connector_type() == "source" and self.config.topic_creation_enable:
             # Wrong settings for new topics fail the connector before a task uses them.
             parse_topic_groups(config)
-        self.statuses.set_version(InstanceId(name), self.plugins.version_of(type(connector)))
         self.describe_connector(name, config)
         return WorkerConnector(
             name,
@@ -181,11 +180,12 @@ class Worker:
         return OffsetReader(self.offsets, name).offsets(partitions, deadline)
 
     def describe_connector(self, name: str, config: Mapping[str, str]) -> None:
-        """Set the connector's description in the metrics, also while it does not run.
+        """Set the connector's version and description, which are shown also while it does not run.
 
         Raises `ConfigError`.
         """
         connector = self.plugins.connector(config["connector.class"])
+        self.statuses.set_version(InstanceId(name), self.plugins.version_of(connector))
         self._figures.describe_connector(name, connector_facts(self.plugins, connector))
 
     def _connectors(self) -> dict[str, str]:
