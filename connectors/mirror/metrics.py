@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.metrics.catalogue import CONSUMER_FETCH_GROUP, MIRROR_SOURCE_GROUP
+from connect.metrics.catalogue import (
+    CONSUMER_FETCH_GROUP,
+    CONSUMER_GROUP,
+    MIRROR_SOURCE_GROUP,
+    PRODUCER_GROUP,
+)
 from connect.metrics.registry import MetricRegistry
 from connect.metrics.sensors import Rate, WindowedStat
 
@@ -19,12 +24,36 @@ __all__ = ["CopyTotals", "PartitionMetrics"]
 
 class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
-    flight. The copier's thread writes them; any thread may read them."""
+    flight, and bytes fetched. The copier's thread writes them; any thread may read them."""
 
-    __slots__ = ("acked", "fetched", "waiting")
+    __slots__ = ("acked", "bytes", "fetched", "waiting")
 
     def __init__(self) -> None:
-        self.fetched = self.acked = self.waiting = 0
+        self.fetched = self.acked = self.waiting = self.bytes = 0
+
+    def register(
+        self, registry: MetricRegistry, consumer_id: str, producer_id: str
+    ) -> Callable[[], None]:
+        """Register the bytes as those of Java's two clients. Returns a function that removes
+        them."""
+        removers = [
+            registry.register(
+                CONSUMER_GROUP,
+                {"client-id": consumer_id},
+                lambda: {"incoming-byte-total": self.bytes},
+            ),
+            registry.register(
+                PRODUCER_GROUP,
+                {"client-id": producer_id},
+                lambda: {"outgoing-byte-total": self.bytes},
+            ),
+        ]
+
+        def remove() -> None:
+            for each in removers:
+                each()
+
+        return remove
 
 
 class PartitionMetrics:
@@ -114,6 +143,7 @@ class PartitionMetrics:
     ) -> None:
         """Count a run of records that was fetched from the source."""
         self._totals.fetched += records
+        self._totals.bytes += value_bytes
         self._byte_count += value_bytes
         self._byte_rate.record(value_bytes, now_ms)
         if newest_timestamp_ms >= 0:

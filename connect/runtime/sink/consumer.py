@@ -74,7 +74,9 @@ class SinkConsumer:
         on_revoke: Callable[[Partitions], None],
         on_lost: Callable[[Partitions], None],
         on_commit: Callable[[ConnectError | None, dict[TopicPartition, int]], None],
+        overrides: Mapping[str, Any] | None = None,
     ) -> None:
+        """Create the consumer. `props` are Java's, `overrides` librdkafka's."""
         self._clock = clock
         self._on_assign, self._on_revoke, self._on_lost = on_assign, on_revoke, on_lost
         self._on_commit = on_commit
@@ -85,6 +87,7 @@ class SinkConsumer:
         self._refresh_s = int(props.get("metadata.max.age.ms", "300000")) / 1000
         self._refresh_due = clock.monotonic()
         self._refresh_backoff = Backoff(_LIST_BACKOFF_S, _LIST_BACKOFF_CAP_S)
+        self._missing = set() if regex else set(self._topics)
         self._batch = int(props.get("max.poll.records", str(_BATCH)))
         props = {name: value for name, value in props.items() if name != "max.poll.records"}
         self._incremental = _is_incremental(librdkafka_config(props, "consumer"))

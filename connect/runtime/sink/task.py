@@ -16,6 +16,7 @@ import confluent_kafka
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff, is_retriable
+from connect.metrics.client_metrics import ClientStatistics
 from connect.metrics.sink_task_metrics import SINK_TASK_GROUP, SinkTaskMetrics
 from connect.plugin import SinkTask, TopicPartition
 from connect.runtime.error_handling.metrics import ERROR_GROUP
@@ -72,6 +73,8 @@ class WorkerSinkTask(WorkerTask):
         self._interval_s, self._timeout_s = commit_interval_s, commit_timeout_s
         self._clock = clock
         self._consumer: SinkConsumer | None = None
+        self._statistics = ClientStatistics("consumer", consumer.get("client.id", ""))
+        context.figures.add_client(self._statistics.read)
         self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
         self._batch = SinkBatch()
         self._retry_at: float | None = None
@@ -98,6 +101,7 @@ class WorkerSinkTask(WorkerTask):
             on_revoke=lambda partitions: self._revoked(partitions, lost=False),
             on_lost=lambda partitions: self._revoked(partitions, lost=True),
             on_commit=self._committed,
+            overrides=self._statistics.overrides(),
         )
         self._task.initialize(self._context)
         self._task.start(self._config)

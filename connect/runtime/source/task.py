@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.data.transforms.chain import TransformChain
 from connect.errors import BrokerError, ConnectError, TaskFailed
+from connect.metrics.client_metrics import ClientStatistics
 from connect.metrics.source_task_metrics import SourceTotals
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask, StoredOffset
 from connect.runtime.error_handling.tolerance import ErrorReport, RecordErrors, Stage
@@ -69,6 +70,8 @@ class WorkerSourceTask(SourceLoop):
         )
         self._commit_timeout_s = commit_timeout_s
         self._producer: SourceProducer | None = None
+        self._statistics = ClientStatistics("producer", context.producer.get("client.id", ""))
+        context.figures.add_client(self._statistics.read)
         self._submitted = SubmittedRecords()
         self._acknowledged = threading.Condition()
         self._sent = self._answered = 0

@@ -136,6 +136,14 @@ def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> Non
     one.waits(-7)
 
     assert (totals.fetched, totals.acked, totals.waiting) == (10, 7, 3)
+    registry = MetricRegistry()
+    remove = totals.register(registry, "consumer", "producer")
+    shown = {(each.group, *each.tags.values()): each.values for each in registry.collect()}
+    assert shown["consumer-metrics", "consumer"] == {"incoming-byte-total": totals.bytes}
+    assert shown["producer-metrics", "producer"] == {"outgoing-byte-total": totals.bytes}
+    assert totals.bytes > 0
+    remove()
+    assert [each.group for each in registry.collect()] == ["metrics-registry"]
 
 
 def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:
