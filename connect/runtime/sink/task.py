@@ -13,6 +13,7 @@ from concurrent.futures import Future
 
 import confluent_kafka
 
+from connect.clients.groups.bootstrap_probe import need_resolvable
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff, is_retriable
@@ -27,7 +28,7 @@ from connect.runtime.sink.context import WorkerSinkTaskContext
 from connect.runtime.sink.errors import SinkErrors
 from connect.runtime.sink.intake import SinkIntake
 from connect.runtime.sink.records import SinkRecordReader
-from connect.runtime.tasks.task import WorkerTask, in_lines
+from connect.runtime.tasks.task import RESOLVE_S, WorkerTask, in_lines
 
 __all__ = ["WorkerSinkTask"]
 
@@ -92,6 +93,7 @@ class WorkerSinkTask(WorkerTask):
         context.figures.add(ERROR_GROUP, errors.metrics.read)
 
     def start(self) -> None:
+        need_resolvable(self._properties, Deadline(RESOLVE_S, self._clock))
         self._errors.start()
         self._consumer = SinkConsumer(
             self._properties,

@@ -34,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 # Kafka acknowledges within milliseconds, and within seconds when a leader moves.
 _SILENT_S = 15.0
+# The part of a stop's time for missing acknowledgements. The rest is for storing the offsets of the
+# records that were acknowledged.
+_WAIT_SHARE = 0.7
 # The class that Java reports for a failed produce.
 _PRODUCING_CLASS = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
@@ -93,8 +96,11 @@ class WorkerSourceTask(SourceLoop):
         )
 
     def start(self) -> None:
+        self._need_brokers()
         self._producer = SourceProducer(
-            self._context.producer, tolerant=self._errors.handling.tolerate
+            self._context.producer,
+            tolerant=self._errors.handling.tolerate,
+            overrides=self._statistics.overrides(),
         )
         self._begin()
 
@@ -124,7 +130,7 @@ class WorkerSourceTask(SourceLoop):
         return self._committer.request()
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
-        budget = min(self._commit_timeout_s, deadline.remaining())
+        budget = min(self._commit_timeout_s, deadline.remaining() * _WAIT_SHARE)
         with self._acknowledged:
             arrived = self._acknowledged.wait_for(lambda: self._answered >= self._sent, budget)
         if not arrived:

@@ -26,7 +26,10 @@ from connect.storage.offset_store import READ_S
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["WorkerTask", "WorkerTaskContext", "in_lines"]
+__all__ = ["RESOLVE_S", "WorkerTask", "WorkerTaskContext", "in_lines"]
+
+RESOLVE_S = 5.0
+"""How long a task that starts looks up its brokers; a stop waits for it."""
 
 
 @dataclass(slots=True)
