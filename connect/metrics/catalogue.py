@@ -106,6 +106,8 @@ _HELP: Mapping[str, Mapping[str, str]] = {
     CONSUMER_FETCH_GROUP: {
         "records-lag": "Mirrors: records in the source partition that the target has not "
         "acknowledged. Sinks: records after the last one that was read.",
+        "records-lag-max": "Mirrors: maximum of records-lag lately.",
+        "records-lag-avg": "Mirrors: mean of records-lag lately.",
         "records-consumed-total": "Records the client consumed.",
         "bytes-consumed-total": "Bytes of keys and values the client consumed.",
         "fetch-latency-avg": "Mean round trip of the client's requests in the last 10 seconds, in "

@@ -75,6 +75,7 @@ class PartitionMetrics:
         "_client_id",
         "_clock",
         "_lag",
+        "_lag_seen",
         "_latency",
         "_level_batches",
         "_level_records",
@@ -134,6 +135,7 @@ class PartitionMetrics:
         self._byte_rate = Rate()
         self._age = WindowedStat()
         self._latency = WindowedStat()
+        self._lag_seen = WindowedStat()
         self._lag: tuple[int | None, int | None, int] = (None, None, 0)
 
     # Methods for the copier's thread.
@@ -165,7 +167,10 @@ class PartitionMetrics:
     def set_lag(self, records: int | None, ms: int | None) -> None:
         """Set the target's lag in records; None if not known yet. While there is a lag, the time
         lag grows until the next call."""
-        self._lag = (records, ms, self._clock.now_ms() if ms else 0)
+        now_ms = self._clock.now_ms()
+        self._lag = (records, ms, now_ms)
+        if records is not None:
+            self._lag_seen.record(records, now_ms)
 
     def shallow(self, records: int, batches: int) -> None:
         """Count acknowledged batches and records that were forwarded as bytes."""
@@ -269,7 +274,10 @@ class PartitionMetrics:
     def read_consumer(self) -> dict[str, float]:
         """Return the attributes of Java's replication consumer; empty until the lag is known."""
         records = self._lag[0]
-        return {} if records is None else {"records-lag": records}
+        if records is None:
+            return {}
+        _, highest, mean = self._lag_seen.summary(self._clock.now_ms())
+        return {"records-lag": records, "records-lag-max": highest, "records-lag-avg": mean}
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
         """Register these metrics. Returns a function that removes them, which may be called
