@@ -134,6 +134,11 @@ def test_a_connector_that_gets_other_tasks_fences_out_those_before(
     )
 
 
+def failures(group: Group, name: str) -> list[str]:
+    """The traces of failed tasks."""
+    return [task["trace"] for task in group.status(name)["tasks"] if task["state"] == "FAILED"]
+
+
 def test_tasks_that_may_not_be_fenced_out_fail_on_every_worker(
     permitting_cluster: KafkaCluster, logs: Path, tmp_path: Path
 ) -> None:
@@ -145,17 +150,14 @@ def test_tasks_that_may_not_be_fenced_out_fail_on_every_worker(
     }
     denied_id = f"{properties['group.id']}-{name}-0"
 
-    def failures() -> list[str]:
-        return [task["trace"] for task in group.status(name)["tasks"] if task["state"] == "FAILED"]
-
     with worker_group(2, properties, tmp_path, logs) as group:
         group.create(name, staged(2))
         status = group.until_running(name, tasks=2)
         assert len({task["worker_id"] for task in status["tasks"]}) == 2
         with denied(servers, denied_id, AclOperation.ALL, ResourceType.TRANSACTIONAL_ID):
             group.accepted("PUT", f"/connectors/{name}/config", staged(2, mark="2"))
-            group.until(lambda: len(failures()) == 2, "two failed tasks")
-            for trace in failures():
+            group.until(lambda: len(failures(group, name)) == 2, "two failed tasks")
+            for trace in failures(group, name):
                 assert "Failed to perform zombie fencing" in trace
                 assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in trace
         group.accepted("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")

@@ -62,7 +62,8 @@ def test_tombstones_are_dropped(bench: Bench) -> None:
 
 def test_records_with_a_header_are_dropped(bench: Bench) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": bench.servers})
-    for number, headers in enumerate(([], [("secret", b"x")], [("other", b"x")])):
+    for number, header in enumerate(("none", "secret", "other")):
+        headers: dict[str, str | bytes | None] = {header: b"x"}
         producer.produce(bench.topic, str(number).encode(), partition=0, headers=headers)
     assert producer.flush(30) == 0
     put_sink(bench, bench.topic, "HasHeaderKey", name="secret")
