@@ -44,6 +44,7 @@ from api.cli.worker_processes import (
 from api.rest.server import RestServer
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
+from connect.metrics.process_metrics import register_process_metrics
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.distributed.factory import distributed_herder
 from connect.runtime.distributed.group_config import DistributedConfig
@@ -112,6 +113,7 @@ def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
     if number > 1:
         props = spread_listeners(props)
     metrics = MetricRegistry()
+    register_process_metrics(metrics)
     plugins = plugin_registry(props)
     rest = RestServer(props, metrics)
 

@@ -36,6 +36,7 @@ from api.cli.worker_plugins import plugin_registry
 from api.rest.server import RestServer
 from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
+from connect.metrics.process_metrics import register_process_metrics
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.herder import Herder
 from connect.runtime.standalone.herder import StandaloneHerder
@@ -82,6 +83,7 @@ def _run(config_file: str, connector_files: Sequence[str]) -> int:
     props = worker_properties(config_file)
     config = WorkerConfig.for_standalone(props)
     metrics = MetricRegistry()
+    register_process_metrics(metrics)
     plugins = plugin_registry(props)
 
     def make_herder(worker_id: str) -> StandaloneHerder:

@@ -146,6 +146,7 @@ class _Startup(Generic[H]):
     def _run(self) -> None:
         try:
             herder = self._make_herder(self._rest.worker_id)
+            self._rest.herder_starting(herder)
             herder.start(Deadline(START_S))
             self._herder = herder
             self._rest.herder_started(herder)

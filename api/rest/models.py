@@ -65,6 +65,11 @@ def _undefined(value: object) -> bool:
     return value == UNDEFINED
 
 
+def _unknown(value: object) -> bool:
+    # Java shows null, on which clients break that expect strings.
+    return value is None or value == UNDEFINED
+
+
 class ErrorMessage(_Model):
     """The body of every error."""
 
@@ -100,7 +105,7 @@ class CreateConnectorRequest(_Model):
 class ConnectorState(_Model):
     state: str
     worker_id: str
-    version: str | None = Field(None, exclude_if=_undefined)
+    version: str | None = Field(None, exclude_if=_unknown)
     trace: str | None = Field(None, exclude_if=_absent)
 
 
@@ -108,7 +113,7 @@ class TaskState(_Model):
     id: int
     state: str
     worker_id: str
-    version: str | None = Field(None, exclude_if=_undefined)
+    version: str | None = Field(None, exclude_if=_unknown)
     trace: str | None = Field(None, exclude_if=_absent)
 
     @classmethod

@@ -87,6 +87,10 @@ class RestServer:
         for server in self._all():
             server.start()
 
+    def herder_starting(self, herder: Herder) -> None:
+        """Let `/health` report what the herder is doing while it starts."""
+        self._site.starting = herder
+
     def herder_started(self, herder: Herder) -> None:
         """Set the herder that serves requests from now on."""
         self._site.herder = herder

@@ -19,20 +19,22 @@ STARTING = "Worker is still starting up."
 
 @dataclass
 class WorkerHandle:
-    """One worker as its REST API sees it. The owner sets `herder` once the herder has started, and
-    `ready` once the connectors of the command line run."""
+    """One worker as its REST API sees it. The owner sets `starting` while the herder starts,
+    `herder` once it has started, and `ready` once the connectors of the command line run."""
 
     metrics: MetricRegistry
     client: RestClient = field(default_factory=RestClient)
+    starting: Herder | None = None
     herder: Herder | None = None
     ready: bool = False
 
     def stage(self) -> str | None:
         """Return the herder's current activity, for messages; None if it does not report one."""
-        if self.herder is None:
+        herder = self.herder or self.starting
+        if herder is None:
             return None
         try:
-            return self.herder.health().stage
+            return herder.health().stage
         except ConnectError as error:
             log.debug("Cannot get the herder's current activity: %s", error)
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.client
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from connect.errors import RetriableError
@@ -27,10 +27,11 @@ class WorkerUnreachable(RetriableError):
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """Another worker's response."""
+    """Another worker's response. `headers`: by lower-case name."""
 
     status: int
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class RestClient:
@@ -65,7 +66,8 @@ class RestClient:
             try:
                 connection.request(method, target or "/", body=body, headers=sent)
                 answer = connection.getresponse()
-                return RestAnswer(answer.status, answer.read(_MAX_BODY_BYTES))
+                found = {name.lower(): value for name, value in answer.getheaders()}
+                return RestAnswer(answer.status, answer.read(_MAX_BODY_BYTES), found)
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -10,11 +10,22 @@ from collections.abc import Mapping
 
 from connect.metrics.descriptions import CONNECT_TEXTS
 
-__all__ = ["CONSUMER_FETCH_GROUP", "MIRROR_CHECKPOINT_GROUP", "MIRROR_SOURCE_GROUP", "describe"]
+__all__ = [
+    "CONSUMER_FETCH_GROUP",
+    "CONSUMER_GROUP",
+    "MIRROR_CHECKPOINT_GROUP",
+    "MIRROR_SOURCE_GROUP",
+    "PROCESS_GROUP",
+    "PRODUCER_GROUP",
+    "describe",
+]
 
 MIRROR_SOURCE_GROUP = "MirrorSourceConnector"
 MIRROR_CHECKPOINT_GROUP = "MirrorCheckpointConnector"
 CONSUMER_FETCH_GROUP = "consumer-fetch-manager-metrics"
+CONSUMER_GROUP, PRODUCER_GROUP = "consumer-metrics", "producer-metrics"
+PROCESS_GROUP = "process"
+"""This process. Kafka has no such group."""
 
 _MIRROR_SOURCE = {
     "record-count": "Records acknowledged by the target since the task started.",
@@ -69,6 +80,15 @@ _MIRROR_CHECKPOINT = {
     "checkpoint-latency-ms-avg": "Mean checkpoint latency, in milliseconds.",
 }
 
+_CLIENT = {
+    "connection-count": "Connections to brokers.",
+    "incoming-byte-total": "Bytes read from all brokers. Mirrors: bytes of the fetched batches.",
+    "outgoing-byte-total": "Bytes sent to all brokers. Mirrors: bytes of the batches fetched to be "
+    "sent.",
+    "request-total": "Requests sent.",
+    "response-total": "Responses received.",
+}
+
 _ERRORS = {
     "total-record-failures": "Failed attempts of record operations.",
     "total-record-errors": "Record operations that failed after all retries.",
@@ -84,7 +104,33 @@ _HELP: Mapping[str, Mapping[str, str]] = {
     MIRROR_SOURCE_GROUP: _MIRROR_SOURCE,
     MIRROR_CHECKPOINT_GROUP: _MIRROR_CHECKPOINT,
     CONSUMER_FETCH_GROUP: {
-        "records-lag": "Records in the source partition that the target has not acknowledged."
+        "records-lag": "Mirrors: records in the source partition that the target has not "
+        "acknowledged. Sinks: records after the last one that was read.",
+        "records-lag-max": "Mirrors: maximum of records-lag lately.",
+        "records-lag-avg": "Mirrors: mean of records-lag lately.",
+        "records-consumed-total": "Records the client consumed.",
+        "bytes-consumed-total": "Bytes of keys and values the client consumed.",
+        "fetch-latency-avg": "Mean round trip of the client's requests in the last 10 seconds, in "
+        "milliseconds.",
+    },
+    CONSUMER_GROUP: _CLIENT,
+    PRODUCER_GROUP: {
+        **_CLIENT,
+        "record-send-total": "Records the client sent.",
+        "buffer-total-bytes": "Memory for records that wait to be sent.",
+        "buffer-available-bytes": "Free memory for records that wait to be sent.",
+    },
+    "producer-topic-metrics": {
+        "record-send-total": "Records the client sent to the topic.",
+        "byte-total": "Bytes the client sent to the topic.",
+    },
+    PROCESS_GROUP: {
+        "cpu-seconds-total": "CPU time of this process, in seconds.",
+        "start-time-seconds": "Start time of this process, in seconds since 1970.",
+        "virtual-memory-bytes": "Virtual memory of this process.",
+        "resident-memory-bytes": "Resident memory of this process.",
+        "open-fds": "Open file descriptors of this process.",
+        "max-fds": "Maximum number of open file descriptors of this process.",
     },
     **CONNECT_TEXTS,
     "task-error-metrics": _ERRORS,

@@ -5,8 +5,8 @@
     C  names with the whole MBean group, as in Confluent's rules and Strimzi's reporter
 
 Names are grouped in families. An attribute has a name in each family; a shared name appears once.
-Text attributes (a state, a class) become a label of a series whose value is 1. Everything is a
-gauge, as in those rules.
+Text attributes (a state, a class) become a label of a series whose value is 1. Totals are counters
+and everything else is a gauge, as in those rules.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from connect.errors import ConfigError
 from connect.metrics.catalogue import (
     MIRROR_CHECKPOINT_GROUP,
     MIRROR_SOURCE_GROUP,
+    PROCESS_GROUP,
     describe,
 )
 from connect.metrics.registry import MetricSample, MetricValue
@@ -66,15 +67,14 @@ def render(samples: Iterable[MetricSample], families: Sequence[Family]) -> Itera
                 source = _Source(group, attribute, False, naming.labels(group))
                 names.setdefault(naming.name(group, attribute), {})[source] = None
             for attribute in text:
-                name = naming.text_name(group, attribute)
-                if name is not None:
+                for name in naming.text_names(group, attribute):
                     source = _Source(group, attribute, True, naming.labels(group))
                     names.setdefault(name, {})[source] = None
     rendered: dict[tuple[str, LabelStyle], list[str]] = {}
     for name, sources in names.items():
         first = next(iter(sources))
         lines = [f"# HELP {name} {_escape_help(describe(first.group, first.attribute))}\n"]
-        lines.append(f"# TYPE {name} gauge\n")
+        lines.append(f"# TYPE {name} {_type(name)}\n")
         for source in sources:
             members = groups[source.group]
             key = (source.group, source.style)
@@ -85,6 +85,10 @@ def render(samples: Iterable[MetricSample], families: Sequence[Family]) -> Itera
             else:
                 _number_lines(name, source.attribute, members, rendered[key], lines)
         yield "".join(lines)
+
+
+def _type(name: str) -> str:
+    return "counter" if name.endswith("_total") else "gauge"
 
 
 LabelStyle = Callable[[Mapping[str, str]], str]
@@ -126,10 +130,10 @@ def _attributes(members: Iterable[MetricSample]) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Naming:
-    """The naming rules of a family. `text_name` is None if the family omits the attribute."""
+    """The naming rules of a family. `text_names` is empty if the family omits the attribute."""
 
     name: Callable[[str, str], str]
-    text_name: Callable[[str, str], str | None]
+    text_names: Callable[[str, str], Sequence[str]]
     labels: Callable[[str], LabelStyle]
 
 
@@ -148,6 +152,8 @@ def _domain(group: str) -> str:
     """Return the JMX domain in which Kafka registers the group, as a prefix."""
     if group in _MIRROR_GROUPS:
         return "kafka_connect_mirror"
+    if group == PROCESS_GROUP:
+        return PROCESS_GROUP
     for domain in _CLIENT_DOMAINS:
         if group.startswith(f"{domain}-"):
             return f"kafka_{_snake(domain)}"
@@ -156,13 +162,15 @@ def _domain(group: str) -> str:
 
 def _long_name(group: str, attribute: str) -> str:
     """Return the name in family C: domain, group and attribute."""
+    if group == PROCESS_GROUP:
+        return f"{group}_{_snake(attribute)}"
     return f"{_domain(group)}_{_snake(group).lower()}_{_snake(attribute)}"
 
 
 def _short_name(group: str, attribute: str) -> str:
     """Return the name in family A, without `-metrics` and the domain's repeated last word."""
     domain = _domain(group)
-    if group in _MIRROR_GROUPS:
+    if group in (*_MIRROR_GROUPS, PROCESS_GROUP):
         return _long_name(group, attribute)
     words = group.removesuffix(_SUFFIX)
     repeated = domain.removeprefix("kafka_").replace("_", "-")
@@ -178,14 +186,23 @@ def _spelled_name(group: str, attribute: str) -> str:
     return _long_name(group, attribute)
 
 
-def _task_status_only(group: str, attribute: str) -> str | None:
+def _short_text_names(group: str, attribute: str) -> Sequence[str]:
+    """Return the names in family A, of tasks' states and of what connectors are."""
     if (group, attribute) == ("connector-task-metrics", "status"):
-        return "kafka_connect_connector_status"
-    return None
+        # Of earlier and later rules. Later ones use the first for the state of connectors.
+        return "kafka_connect_connector_status", "kafka_connect_connector_task_status"
+    if group == "connector-metrics" and attribute != "status":
+        return (_short_name(group, attribute),)
+    return ()
 
 
-def _group_name(group: str, attribute: str) -> str:
-    return f"{_domain(group)}_{_snake(group).lower()}"
+def _group_name(group: str, attribute: str) -> Sequence[str]:
+    return (f"{_domain(group)}_{_snake(group).lower()}",)
+
+
+def _group_and_info_names(group: str, attribute: str) -> Sequence[str]:
+    """Return the names in family C: of Confluent's rules, and of Strimzi's reporter."""
+    return (*_group_name(group, attribute), f"{_long_name(group, attribute)}_info")
 
 
 # Label formats.
@@ -244,9 +261,9 @@ def _labels_c(group: str) -> LabelStyle:
 
 
 _NAMINGS = {
-    Family.A: _Naming(_short_name, _task_status_only, _labels_a),
+    Family.A: _Naming(_short_name, _short_text_names, _labels_a),
     Family.B: _Naming(_spelled_name, _group_name, _labels_b),
-    Family.C: _Naming(_long_name, _group_name, _labels_c),
+    Family.C: _Naming(_long_name, _group_and_info_names, _labels_c),
 }
 
 

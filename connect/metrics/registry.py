@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from connect.metrics.catalogue import (
     CONSUMER_FETCH_GROUP,
+    CONSUMER_GROUP,
     MIRROR_CHECKPOINT_GROUP,
     MIRROR_SOURCE_GROUP,
 )
@@ -39,7 +40,9 @@ ReadSamples = Callable[[], "Iterable[MetricSample]"]
 REGISTRY_GROUP = "metrics-registry"
 """The registry's own metrics group, with the attribute `failed-read-count`."""
 
-SELF_TOLD_GROUPS = frozenset({MIRROR_SOURCE_GROUP, MIRROR_CHECKPOINT_GROUP, CONSUMER_FETCH_GROUP})
+SELF_TOLD_GROUPS = frozenset(
+    {MIRROR_SOURCE_GROUP, MIRROR_CHECKPOINT_GROUP, CONSUMER_FETCH_GROUP, CONSUMER_GROUP}
+)
 """Groups whose tags already identify the flow, by both clusters or a client id."""
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.metrics.registry import MetricRegistry, MetricValue, Read
+from connect.metrics.registry import MetricRegistry, MetricValue, Read, ReadSamples
 from connect.metrics.sensors import Outcomes, WindowedStat
 
 __all__ = ["PluginAlias", "StateTimes", "TaskMetrics"]
@@ -83,6 +83,7 @@ class TaskMetrics:
         self._batches = WindowedStat()
         self._about: Mapping[str, str] = {}
         self._groups: list[tuple[str, Mapping[str, str], Read]] = [(_GROUP, self._tags, self.read)]
+        self._clients: list[ReadSamples] = []
 
     @property
     def state(self) -> str:
@@ -108,9 +109,15 @@ class TaskMetrics:
         """Add another metrics group of this task. Call it before `register`."""
         self._groups.append((group, self._tags, read))
 
+    def add_client(self, read: ReadSamples) -> None:
+        """Add the metrics of a client of this task. Call it before `register`."""
+        self._clients.append(read)
+
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
         """Publish all groups. Return a function that removes them and may be called twice."""
         removers = [registry.register(*group) for group in self._groups]
+        name = f"clients of {self.connector}-{self._tags['task']}"
+        removers += [registry.register_samples(name, read) for read in self._clients]
 
         def remove() -> None:
             for each in removers:

@@ -32,10 +32,10 @@ from connect.runtime.rest_entities import (
 )
 from connect.runtime.restart_plan import RestartPlan, plan_restart
 from connect.runtime.states import InstanceId, Status
+from connect.runtime.tasks.active_topics import ActiveTopics
 from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
-from connect.storage.status_records import TopicStatus
 from connect.storage.status_store import StatusStore
 
 __all__ = ["REQUEST_TIMEOUT_S", "AbstractHerder", "await_ready", "merged_config", "named_config"]
@@ -71,7 +71,9 @@ class AbstractHerder(ABC):
             exactly_once=exactly_once,
         )
         self._cluster_id: str | None = None
-        worker.topic_used = self._note_topic
+        self._topics = ActiveTopics(status_store, worker.clock)
+        if worker.config.topic_tracking_enable:
+            worker.topic_used = self._topics.used
 
     def _preflight(self, own: Preflight | None) -> Preflight:
         def check(connector: type[Connector], props: Mapping[str, str]) -> Sequence[ConfigProblem]:
@@ -158,13 +160,13 @@ class AbstractHerder(ABC):
 
     def active_topics(self, name: str) -> list[str]:
         self._need_topic_tracking()
-        return sorted(status.topic for status in self._status_store.get_topics(name))
+        return self._topics.of(name)
 
     def reset_active_topics(self, name: str) -> None:
         self._need_topic_tracking()
         if not self._worker.config.topic_tracking_allow_reset:
             raise Forbidden("Topic tracking reset is disabled.")
-        self._status_store.delete_topics(name)
+        self._topics.reset(name)
 
     def plugins(self, *, connectors_only: bool) -> list[PluginInfo]:
         return plugin_infos(self._worker.plugins, connectors_only=connectors_only)
@@ -191,15 +193,6 @@ class AbstractHerder(ABC):
         if error is not None:
             raise error
         return {key: value for key, value in named.items() if value is not None}
-
-    def _note_topic(self, instance: InstanceId, topic: str) -> None:
-        """Record that a task uses a topic. Called on any thread."""
-        name = instance.connector
-        if not self._worker.config.topic_tracking_enable:
-            return
-        if self._status_store.get_topic(name, topic) is None:
-            now = self._worker.clock.now_ms()
-            self._status_store.put_topic(TopicStatus(topic, name, instance.task, now))
 
     def _need_topic_tracking(self) -> None:
         if not self._worker.config.topic_tracking_enable:

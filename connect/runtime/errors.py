@@ -4,7 +4,13 @@ statuses.
 
 from __future__ import annotations
 
-from connect.errors import ConnectError, RetriableError
+from connect.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ConfigError,
+    ConnectError,
+    RetriableError,
+)
 
 __all__ = [
     "AlreadyExists",
@@ -15,6 +21,7 @@ __all__ = [
     "NotFound",
     "NotLeader",
     "RebalanceNeeded",
+    "is_final",
 ]
 
 
@@ -69,8 +76,19 @@ class NotAssigned(_Forwardable):
 
 
 class LeaderRefused(RetriableError):
-    """The leader answered a request between workers with an error. `status` is the HTTP status."""
+    """The leader answered a request between workers with an error.
 
-    def __init__(self, message: str, status: int) -> None:
+    `status` is the HTTP status. `final`: the leader said that a retry cannot help (`is_final`).
+    """
+
+    def __init__(self, message: str, status: int, *, final: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.retriable = not final
+
+
+def is_final(error: BaseException) -> bool:
+    """Return whether an error of the leader's brokers comes back until someone changes a config or
+    a permission.
+    """
+    return isinstance(error, BrokerError | AuthenticationFailed | ConfigError)

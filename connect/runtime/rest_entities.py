@@ -51,9 +51,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class TaskStateInfo:
-    """A task's status. `version` None is shown as null and "undefined" is omitted; so is `trace`
-    None.
-    """
+    """A task's status. What is None is omitted, and so is the `version` "undefined"."""
 
     id: int
     state: str

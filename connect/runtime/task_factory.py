@@ -78,7 +78,7 @@ class NewTask:
 class WorkerTaskFactory:
     """Creates tasks of one worker. Thread-safe. Configs here are resolved.
 
-    `topic_used(task, topic)` is called, on any thread, when a task uses a topic for the first time.
+    `topic_used(task, topic)` is called, on any thread, for every record that a task wrote or read.
     """
 
     def __init__(
@@ -296,8 +296,10 @@ class WorkerTaskFactory:
             worker_id=self._worker_id,
             metrics=self._metrics,
             reader=OffsetReader(store, new.instance.connector),
-            producer=self._source_clients(new).producer(f"connector-producer-{new.instance}"),
-            on_topic_used=lambda topic: self._topic_used(new.instance, topic),
+            producer=self._config.task_producer_properties(
+                new.connector_config, f"connector-producer-{new.instance}"
+            ),
+            topic_used=lambda topic: self._topic_used(new.instance, topic),
             clock=self._clock,
             figures=new.figures,
         )

@@ -79,7 +79,8 @@ class Worker:
         self.clock = clock
         self.worker_id = worker_id
         self.topic_used: Callable[[InstanceId, str], None] = _ignore_topic
-        """Called, on any thread, when a task uses a topic for the first time. Set by the herder."""
+        """Called, on any thread, for every record or batch of a task that was written or read. Set
+        by the herder."""
         self._providers = ConfigProviders.from_properties(config.originals, plugins.config_provider)
         self.override_policy = plugins.override_policy(
             config.override_policy, "connector.client.config.override.policy"
@@ -166,7 +167,6 @@ class Worker:
         if connector.connector_type() == "source" and self.config.topic_creation_enable:
             # Wrong settings for new topics fail the connector before a task uses them.
             parse_topic_groups(config)
-        self.statuses.set_version(InstanceId(name), self.plugins.version_of(type(connector)))
         self.describe_connector(name, config)
         return WorkerConnector(
             name,
@@ -189,11 +189,12 @@ class Worker:
         return OffsetReader(self.offsets, name).offsets(partitions, deadline)
 
     def describe_connector(self, name: str, config: Mapping[str, str]) -> None:
-        """Set the connector's description in the metrics, also while it does not run.
+        """Set the connector's version and description, which are shown also while it does not run.
 
         Raises `ConfigError`.
         """
         connector = self.plugins.connector(config["connector.class"])
+        self.statuses.set_version(InstanceId(name), self.plugins.version_of(connector))
         self._figures.describe_connector(name, connector_facts(self.plugins, connector))
 
     def _connectors(self) -> dict[str, str]:

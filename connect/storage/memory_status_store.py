@@ -131,9 +131,13 @@ class MemoryStatusStore:
         self._lock = threading.Lock()
         self._table = StatusTable()
         self._deleted: Callable[[InstanceId], None] = lambda _: None
+        self._topic_deleted: Callable[[str, str], None] = lambda _, __: None
 
     def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
         self._deleted = deleted
+
+    def set_topic_listener(self, deleted: Callable[[str, str], None]) -> None:
+        self._topic_deleted = deleted
 
     def start(self, deadline: Deadline) -> None:
         """Do nothing: there is nothing to open."""
@@ -176,6 +180,7 @@ class MemoryStatusStore:
     def delete_topic(self, connector: str, topic: str) -> None:
         with self._lock:
             self._table.remove_topic(connector, topic)
+        self._topic_deleted(connector, topic)
 
     def delete_topics(self, connector: str) -> None:
         for status in self.get_topics(connector):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from connect.data import json_codec
 from connect.data.json_codec import JsonValue
@@ -26,6 +27,7 @@ __all__ = [
     "InstanceStatus",
     "StatusTable",
     "TopicStatus",
+    "UsedTopic",
     "encode_status",
     "encode_topic_status",
     "is_late_word",
@@ -64,6 +66,13 @@ class TopicStatus:
     connector: str
     task: int
     discovered_ms: int
+
+
+class UsedTopic(NamedTuple):
+    """A topic that a connector uses."""
+
+    connector: str
+    topic: str
 
 
 def status_key(instance: InstanceId) -> bytes:
@@ -120,8 +129,8 @@ class StatusTable:
         self._tasks: dict[str, dict[int, InstanceStatus]] = {}
         self._topics: dict[str, dict[str, TopicStatus]] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None) -> InstanceId | None:
-        """Apply a record. Return the instance whose status it deleted, if any."""
+    def apply(self, key: bytes | None, value: bytes | None) -> InstanceId | UsedTopic | None:
+        """Apply a record. Return the instance or the topic whose status it deleted, if any."""
         name = "" if key is None else key.decode(errors="replace")
         try:
             if name.startswith(_CONNECTOR) and len(name) > len(_CONNECTOR):
@@ -130,8 +139,7 @@ class StatusTable:
                 task = _parse_task(name[len(_TASK) :])
                 return None if task is None else self._read_instance(task, value)
             if name.startswith(_TOPIC):
-                self._read_topic(name, value)
-                return None
+                return self._read_topic(name, value)
         except CorruptData as error:
             _log.error("Ignoring the status record %s: %s", name, error)
             return None
@@ -201,15 +209,17 @@ class StatusTable:
             self._connectors.pop(instance.connector, None)
             self._tasks.pop(instance.connector, None)
 
-    def _read_topic(self, name: str, value: bytes | None) -> None:
+    def _read_topic(self, name: str, value: bytes | None) -> UsedTopic | None:
         colon = name.find(":")
         topic, connector = name[len(_TOPIC) : colon], name[colon + len(_TOPIC_SEPARATOR) :]
         if colon < 0 or not topic or not connector:
             _log.warning("Ignoring a record of the status topic: key %r is unknown", name)
         elif value is None:
             self.remove_topic(connector, topic)
+            return UsedTopic(connector, topic)
         else:
             self._topics.setdefault(connector, {})[topic] = _decode_topic_status(value)
+        return None
 
 
 def _parse_task(name: str) -> InstanceId | None:

@@ -62,6 +62,12 @@ class StatusStore(Protocol):
         call.
         """
 
+    def set_topic_listener(self, deleted: Callable[[str, str], None]) -> None:
+        """Set the listener for deleted topics of connectors, as `set_listener` does for statuses.
+
+        `deleted` gets the names of the connector and of the topic.
+        """
+
     def start(self, deadline: Deadline) -> None:
         """Open the store and read everything in it."""
 
@@ -148,6 +154,7 @@ class KafkaStatusStore:
         self._unsettled = 0
         self._failed: list[_Write] = []
         self._deleted: Callable[[InstanceId], None] = lambda _: None
+        self._topic_deleted: Callable[[str, str], None] = lambda _, __: None
         self._log = make_log(
             topic.name,
             client_properties,
@@ -162,6 +169,9 @@ class KafkaStatusStore:
 
     def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
         self._deleted = deleted
+
+    def set_topic_listener(self, deleted: Callable[[str, str], None]) -> None:
+        self._topic_deleted = deleted
 
     def start(self, deadline: Deadline) -> None:
         self._log.start(deadline)
@@ -299,13 +309,15 @@ class KafkaStatusStore:
         """Handle a record. Runs on the log's thread."""
         with self._changed:
             ended = self._table.apply(record.key, record.value)
-            if ended is not None:
+            if isinstance(ended, InstanceId):
                 self._forget(ended)
             if record.key is not None and record.value is not None:
                 self._insist(record.key, record.value)
-        if ended is not None:
-            # The lock is not held here: other threads write statuses while holding theirs.
+        # The lock is not held here: other threads write statuses while holding theirs.
+        if isinstance(ended, InstanceId):
             self._deleted(ended)
+        elif ended is not None:
+            self._topic_deleted(*ended)
 
     def _insist(self, key: bytes, value: bytes) -> None:
         """Write this worker's status again after a stale status of another worker.

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.metrics.catalogue import CONSUMER_FETCH_GROUP, MIRROR_SOURCE_GROUP
+from connect.metrics.catalogue import (
+    CONSUMER_FETCH_GROUP,
+    CONSUMER_GROUP,
+    MIRROR_SOURCE_GROUP,
+    PRODUCER_GROUP,
+)
 from connect.metrics.registry import MetricRegistry
 from connect.metrics.sensors import Rate, WindowedStat
 
@@ -19,12 +24,36 @@ __all__ = ["CopyTotals", "PartitionMetrics"]
 
 class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
-    flight. The copier's thread writes them; any thread may read them."""
+    flight, and bytes fetched. The copier's thread writes them; any thread may read them."""
 
-    __slots__ = ("acked", "fetched", "waiting")
+    __slots__ = ("acked", "bytes", "fetched", "waiting")
 
     def __init__(self) -> None:
-        self.fetched = self.acked = self.waiting = 0
+        self.fetched = self.acked = self.waiting = self.bytes = 0
+
+    def register(
+        self, registry: MetricRegistry, consumer_id: str, producer_id: str
+    ) -> Callable[[], None]:
+        """Register the bytes as those of Java's two clients. Returns a function that removes
+        them."""
+        removers = [
+            registry.register(
+                CONSUMER_GROUP,
+                {"client-id": consumer_id},
+                lambda: {"incoming-byte-total": self.bytes},
+            ),
+            registry.register(
+                PRODUCER_GROUP,
+                {"client-id": producer_id},
+                lambda: {"outgoing-byte-total": self.bytes},
+            ),
+        ]
+
+        def remove() -> None:
+            for each in removers:
+                each()
+
+        return remove
 
 
 class PartitionMetrics:
@@ -46,6 +75,7 @@ class PartitionMetrics:
         "_client_id",
         "_clock",
         "_lag",
+        "_lag_seen",
         "_latency",
         "_level_batches",
         "_level_records",
@@ -105,6 +135,7 @@ class PartitionMetrics:
         self._byte_rate = Rate()
         self._age = WindowedStat()
         self._latency = WindowedStat()
+        self._lag_seen = WindowedStat()
         self._lag: tuple[int | None, int | None, int] = (None, None, 0)
 
     # Methods for the copier's thread.
@@ -114,6 +145,7 @@ class PartitionMetrics:
     ) -> None:
         """Count a run of records that was fetched from the source."""
         self._totals.fetched += records
+        self._totals.bytes += value_bytes
         self._byte_count += value_bytes
         self._byte_rate.record(value_bytes, now_ms)
         if newest_timestamp_ms >= 0:
@@ -135,7 +167,10 @@ class PartitionMetrics:
     def set_lag(self, records: int | None, ms: int | None) -> None:
         """Set the target's lag in records; None if not known yet. While there is a lag, the time
         lag grows until the next call."""
-        self._lag = (records, ms, self._clock.now_ms() if ms else 0)
+        now_ms = self._clock.now_ms()
+        self._lag = (records, ms, now_ms)
+        if records is not None:
+            self._lag_seen.record(records, now_ms)
 
     def shallow(self, records: int, batches: int) -> None:
         """Count acknowledged batches and records that were forwarded as bytes."""
@@ -239,7 +274,10 @@ class PartitionMetrics:
     def read_consumer(self) -> dict[str, float]:
         """Return the attributes of Java's replication consumer; empty until the lag is known."""
         records = self._lag[0]
-        return {} if records is None else {"records-lag": records}
+        if records is None:
+            return {}
+        _, highest, mean = self._lag_seen.summary(self._clock.now_ms())
+        return {"records-lag": records, "records-lag-max": highest, "records-lag-avg": mean}
 
     def register(self, registry: MetricRegistry) -> Callable[[], None]:
         """Register these metrics. Returns a function that removes them, which may be called

@@ -23,6 +23,7 @@ from connect.clock import Deadline
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, RetriableError
+from connect.metrics.process_metrics import register_process_metrics
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus
 from connect.runtime.distributed.factory import distributed_herder
@@ -164,6 +165,7 @@ class MirrorMaker:
                 raise ConfigError(str(loop), key="replication.policy.class")
             log.warning("%s", loop)
         self.metrics = MetricRegistry()
+        register_process_metrics(self.metrics)
         self._config = config
         self._rest = rest
         self._plugins = PluginRegistry()

@@ -53,6 +53,14 @@ _environment = threading.Lock()
 logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
+def not_of_py4j(record: logging.LogRecord) -> bool:
+    """Leave out lines that py4j's gateway logs to the root logger; its callers get the error."""
+    return record.module != "java_gateway"
+
+
+logging.getLogger().addFilter(not_of_py4j)
+
+
 class SparkJvm:
     """One JVM. Call `start` once. Any thread may call `close`, also during `start`."""
 

@@ -36,7 +36,7 @@ async def health(request: Request) -> Response:
     site: WorkerHandle = request.app.state.site
     herder = site.herder
     if herder is None:
-        return _answer(503, "starting", STARTING)
+        return _answer(503, "starting", f"{STARTING} {site.stage() or ''}".rstrip())
     found = None
     # A separate thread, because all threads of other requests may be waiting for the herder.
     limiter = anyio.CapacityLimiter(1)

@@ -21,7 +21,11 @@ from api.rest.dependencies import (
     empty,
     partitions_answer,
 )
+from api.rest.errors import error_response
 from api.rest.forwarding import Forwarded, Hop, path_segment
+from connect.errors import ConnectError
+from connect.runtime.distributed.leader_client import FINAL_HEADER
+from connect.runtime.errors import is_final
 
 __all__ = ["Signature", "router"]
 
@@ -71,8 +75,13 @@ def fence_zombies(
     forwarding: Forwarded,
 ) -> Response:
     """Fence out the producers of earlier task generations."""
-    return forwarding.complete(
-        Hop("PUT", f"/connectors/{path_segment(connector)}/fence"),
-        lambda: herder.fence_zombies(connector, signature, body),
-        lambda _: empty(204),
-    )
+    try:
+        return forwarding.complete(
+            Hop("PUT", f"/connectors/{path_segment(connector)}/fence"),
+            lambda: herder.fence_zombies(connector, signature, body),
+            lambda _: empty(204),
+        )
+    except ConnectError as error:
+        if not is_final(error):
+            raise
+        return error_response(error.http_status, str(error), headers={FINAL_HEADER: "true"})

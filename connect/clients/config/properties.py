@@ -42,6 +42,7 @@ __all__ = [
     "FetchSettings",
     "ProduceSettings",
     "WireSettings",
+    "bootstrap_servers",
     "fetch_settings",
     "librdkafka_config",
     "produce_settings",
@@ -50,6 +51,7 @@ __all__ = [
 
 
 _ADDRESS = re.compile(r"(?:.*://)?(?:\[([0-9A-Fa-f:.%]+)\]|([0-9A-Za-z\-%._]+)):([0-9]{1,5})")
+_SERVERS = "bootstrap.servers"
 _SECURITY_PROTOCOL = ConfigKey(
     "security.protocol",
     ConfigType.STRING,
@@ -69,6 +71,8 @@ def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, A
     Raises ConfigError with the Java key.
     """
     given = _given(props)
+    # librdkafka would take 9092 for a missing port, and without brokers wait without end.
+    bootstrap_servers(given)
     table = KINDS[kind]
     config: dict[str, Any] = {}
     for name, value in given.items():
@@ -101,7 +105,7 @@ def wire_settings(props: Mapping[str, str]) -> WireSettings:
     protocol = _security_protocol(given)
     sasl = protocol.startswith("SASL")
     return WireSettings(
-        bootstrap=_bootstrap(given),
+        bootstrap=bootstrap_servers(given),
         client_id=given.get("client.id", ""),
         security_protocol=protocol,
         ssl_context=ssl_context(given) if protocol.endswith("SSL") else None,
@@ -249,15 +253,20 @@ def _complete_consumer(config: dict[str, Any]) -> None:
         config.pop("group.remote.assignor", None)
 
 
-def _bootstrap(given: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
-    key = "bootstrap.servers"
-    if key not in given:
+def bootstrap_servers(props: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    """Return the host and port of each bootstrap broker.
+
+    Raises ConfigError, as Java's clients do, if there is none or an address has no port.
+    """
+    given = _given(props)
+    if _SERVERS not in given:
         raise ConfigError(
-            f'Missing required configuration "{key}" which has no default value.', key=key
+            f'Missing required configuration "{_SERVERS}" which has no default value.',
+            key=_SERVERS,
         )
-    servers = COMMON[key].key.parse(given)
+    servers = COMMON[_SERVERS].key.parse(given)
     assert isinstance(servers, tuple)
-    return tuple(_address(key, server) for server in servers)
+    return tuple(_address(_SERVERS, server) for server in servers)
 
 
 def _address(key: str, text: str) -> tuple[str, int]:

@@ -13,15 +13,16 @@ from contextlib import closing
 
 from kafka.protocol.metadata import MetadataRequest
 
-from connect.clients.config.properties import wire_settings
+from connect.clients.config.properties import bootstrap_servers, wire_settings
 from connect.clients.config.settings import WireSettings
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.connection import open_connection
 from connect.clients.wire.one_shot_threads import OneShotThreads
+from connect.clients.wire.tcp import resolve
 from connect.clock import Clock, Deadline
-from connect.errors import ConnectError
+from connect.errors import BrokerUnavailable, ConfigError, ConnectError
 
-__all__ = ["BootstrapProbe", "why_unreachable"]
+__all__ = ["BootstrapProbe", "need_resolvable", "why_unreachable"]
 
 # Long enough for a broker to restart, and to keep the log short.
 _FIRST_S = 1.0
@@ -50,6 +51,26 @@ def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> Connec
         else:
             return None
     return failure
+
+
+def need_resolvable(properties: Mapping[str, str], deadline: Deadline) -> None:
+    """Raise `ConfigError` if no host in bootstrap.servers can be resolved, as Java's clients do.
+
+    librdkafka would retry without reporting the reason.
+    """
+    servers = bootstrap_servers(properties)
+    failures: list[str] = []
+    for host, port in servers:
+        try:
+            resolve(host, port, deadline, None)
+        except BrokerUnavailable as error:
+            failures.append(str(error))
+        else:
+            return
+    raise ConfigError(
+        "No resolvable bootstrap urls given in bootstrap.servers: " + "; ".join(failures),
+        key="bootstrap.servers",
+    )
 
 
 class BootstrapProbe:

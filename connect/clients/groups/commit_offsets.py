@@ -24,7 +24,7 @@ from connect.errors import ConnectError
 from connect.protocol.error_codes import ErrorCode
 from connect.topic_partition import TopicPartition
 
-__all__ = ["commit_at", "commit_offsets"]
+__all__ = ["commit_at", "commit_offsets", "worth_trying"]
 
 GroupCommits = Mapping[TopicPartition, Committed]
 """Offsets by topic and partition. Partitions that are absent stay as they are."""
@@ -66,7 +66,7 @@ def commit_offsets(
             else:
                 yield group, None
 
-    found = ask_coordinators(settings, wanted, ask, deadline, _worth_trying)
+    found = ask_coordinators(settings, wanted, ask, deadline, worth_trying)
     return {group: error for group, error in found.items() if error is not None}
 
 
@@ -126,6 +126,9 @@ def _request(version: int, group: str, offsets: list[tuple[str, int, int, str]])
     )
 
 
-def _worth_trying(error: ConnectError) -> bool:
+def worth_trying(error: ConnectError) -> bool:
+    """Return whether a coordinator may accept the request soon. A topic that it does not know may
+    never exist.
+    """
     code = broker_code(error)
     return error.retriable if code is None else code in _COORDINATOR_MOVES

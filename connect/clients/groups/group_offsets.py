@@ -19,7 +19,7 @@ from kafka.protocol.consumer import OffsetDeleteRequest
 
 from connect.clients.config.properties import wire_settings
 from connect.clients.errors import broker_code, error_from_code, from_librdkafka
-from connect.clients.groups.commit_offsets import commit_at
+from connect.clients.groups.commit_offsets import commit_at, worth_trying
 from connect.clients.groups.fetch_offsets import Committed, fetch_committed
 from connect.clients.librdkafka import factory
 from connect.clients.wire.find_coordinator import Coordinated, open_coordinator
@@ -134,7 +134,7 @@ def _with_patience(attempt: Callable[[], None], deadline: Deadline) -> None:
             attempt()
         except ConnectError as error:
             wait = backoff.next()
-            if not error.retriable or deadline.remaining() <= wait:
+            if not worth_trying(error) or deadline.remaining() <= wait:
                 raise
             _log.info("Retrying in %.1f s: %s", wait, error)
             threading.Event().wait(wait)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from connect.clients.wire.cancellation import Cancellation
     from connect.clock import Deadline
 
-__all__ = ["connect", "wait"]
+__all__ = ["connect", "resolve", "wait"]
 
 # How often a wait for the resolver, which cannot be interrupted, checks for a cancellation.
 RESOLVE_SLICE_S = 0.1
@@ -43,7 +43,7 @@ def connect(
     if not 0 < port < 1 << 16:
         raise BrokerUnavailable(f"{host}:{port} is not a valid address: use a port from 1 to 65535")
     failures: list[str] = []
-    for family, address in _resolve(host, port, deadline, cancellation):
+    for family, address in resolve(host, port, deadline, cancellation):
         limit = min(deadline.remaining(), settings.socket_connection_setup_timeout_ms / 1000)
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -88,10 +88,10 @@ def _try_connect(
     return None if code == 0 else os.strerror(code)
 
 
-def _resolve(
+def resolve(
     host: str, port: int, deadline: Deadline, cancellation: Cancellation | None
 ) -> list[tuple[int, Any]]:
-    """Return the addresses of a host name.
+    """Return the addresses of a host name. Raises `BrokerUnavailable`.
 
     The resolver runs on a thread that is abandoned at the deadline, because it cannot be
     interrupted and has timeouts of its own.
@@ -104,13 +104,13 @@ def _resolve(
         raise BrokerUnavailable(f"{host!r} is not a valid host name: {error}") from error
     answers: queue.SimpleQueue[list[tuple[int, Any]] | OSError] = queue.SimpleQueue()
 
-    def resolve() -> None:
+    def look_up() -> None:
         try:
             answers.put(_addresses(host, port, 0))
         except OSError as error:
             answers.put(error)
 
-    threading.Thread(target=resolve, name=f"resolve-{host}", daemon=True).start()
+    threading.Thread(target=look_up, name=f"resolve-{host}", daemon=True).start()
     while not deadline.expired():
         try:
             answer = answers.get(timeout=min(RESOLVE_SLICE_S, deadline.remaining()))

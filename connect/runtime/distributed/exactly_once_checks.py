@@ -45,8 +45,8 @@ _ANSWER_S = 90.0
 _LOOK_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 
-# How long retriable errors are retried. The leader's response does not distinguish fatal errors
-# from retriable ones, so a fatal one must become visible at some time.
+# How long retriable errors are retried. The response of Java's leader does not distinguish fatal
+# errors from retriable ones, so a fatal one must become visible at some time.
 _PATIENCE_S = 300.0
 
 

@@ -125,13 +125,14 @@ class DistributedHerder(AbstractHerder):
         """
         opened: list[Callable[[], None]] = []
         try:
-            for begin, end in (
-                (self._worker.start, self._worker.stop),
-                (self._status_store.start, self._status_store.stop),
-                (self._start_configs, self._configs.stop),
+            for topic, begin, end in (
+                ("offset", self._worker.start, self._worker.stop),
+                ("status", self._status_store.start, self._status_store.stop),
+                ("config", self._start_configs, self._configs.stop),
             ):
                 opened.append(lambda end=end: end(self._deadline(_CLOSE_STORES_S)))  # type: ignore[misc]
-                begin(deadline)
+                with self._loop.stages.during(f"creating or reading the {topic} storage topic"):
+                    begin(deadline)
             self._loop.start()
         except Exception:
             self._loop.stop(self._deadline(_CLOSE_STORES_S))

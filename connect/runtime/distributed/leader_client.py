@@ -13,7 +13,10 @@ from connect.protocol.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
 from connect.runtime.errors import LeaderRefused
 from connect.storage.config_records import SessionKey
 
-__all__ = ["InternalRequests", "partitions_path"]
+__all__ = ["FINAL_HEADER", "InternalRequests", "partitions_path"]
+
+FINAL_HEADER = "x-connect-final-error"
+"""The leader sends it with an error that no retry can mend. Java's leader does not know it."""
 
 NO_WAY_TO_LEADER = (
     "This worker is not able to communicate with the leader of the cluster, which is required for"
@@ -104,6 +107,7 @@ class InternalRequests:
             raise LeaderRefused(
                 f"{method} {url}: the leader answered {answer.status}: {_message(answer.body)}",
                 answer.status,
+                final=FINAL_HEADER in answer.headers,
             )
 
     def _signature(self, signed: bytes) -> dict[str, str]:

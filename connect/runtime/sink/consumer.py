@@ -8,10 +8,14 @@ the client lets no other thread commit until its callback has returned.
 from __future__ import annotations
 
 import logging
+import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
+from typing import Any
 
 import confluent_kafka
+import confluent_kafka.admin
 
 from connect.clients.config.properties import librdkafka_config
 from connect.clients.errors import from_librdkafka, translated
@@ -33,8 +37,19 @@ _BATCH = 500
 # A stop waits for this call, so it is short; after a timeout it is retried soon.
 _LIST_TOPICS_S = 3.0
 _LIST_BACKOFF_S, _LIST_BACKOFF_CAP_S = 1.0, 30.0
+# How often topics of the list that do not exist are looked for, one by one, as Java's client does.
+# Many of them cost an answer about all topics.
+_LOOK_S, _LOOK_AT_MANY_S = 1.0, 10.0
+_FEW_TOPICS = 10
 # How long a late commit delays the close of its client, on a separate thread.
 _LATE_COMMIT_S = 120.0
+_NOT_YET = frozenset(
+    {
+        confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
+        confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
+        confluent_kafka.KafkaError._UNKNOWN_TOPIC,
+    }
+)
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 Partitions = list[TopicPartition]
@@ -59,7 +74,9 @@ class SinkConsumer:
         on_revoke: Callable[[Partitions], None],
         on_lost: Callable[[Partitions], None],
         on_commit: Callable[[ConnectError | None, dict[TopicPartition, int]], None],
+        overrides: Mapping[str, Any] | None = None,
     ) -> None:
+        """Create the consumer. `props` are Java's, `overrides` librdkafka's."""
         self._clock = clock
         self._on_assign, self._on_revoke, self._on_lost = on_assign, on_revoke, on_lost
         self._on_commit = on_commit
@@ -70,13 +87,14 @@ class SinkConsumer:
         self._refresh_s = int(props.get("metadata.max.age.ms", "300000")) / 1000
         self._refresh_due = clock.monotonic()
         self._refresh_backoff = Backoff(_LIST_BACKOFF_S, _LIST_BACKOFF_CAP_S)
+        self._missing = set() if regex else set(self._topics)
         self._batch = int(props.get("max.poll.records", str(_BATCH)))
         props = {name: value for name, value in props.items() if name != "max.poll.records"}
         self._incremental = _is_incremental(librdkafka_config(props, "consumer"))
         self._consumer_group = props.get("group.id", "")
         self._consumer = factory.consumer(
             props,
-            overrides={"on_commit": self._commit_answered},
+            overrides={**(overrides or {}), "on_commit": self._commit_answered},
         )
         self._threads = OneShotThreads(f"sink-{props.get('client.id', 'consumer')}")
         self._late: list[Future[None]] = []
@@ -86,8 +104,8 @@ class SinkConsumer:
 
     def poll(self, timeout: float) -> list[confluent_kafka.Message]:
         """Return a batch of consumed messages, in order. Waits only for the first one."""
-        if self._regex is not None and self._clock.monotonic() >= self._refresh_due:
-            self._refresh_topics()
+        if self._clock.monotonic() >= self._refresh_due:
+            self._refresh()
         with translated("Reading"):
             first = self._consumer.poll(timeout)
             if first is None:
@@ -172,25 +190,56 @@ class SinkConsumer:
                     answer.error, f"Committing the offset of {answer.topic}-{answer.partition}"
                 )
 
-    def _refresh_topics(self) -> None:
-        """Subscribe to the topics that match the regex now. After an error, keep them and retry
-        soon.
-        """
-        assert self._regex is not None
+    def _refresh(self) -> None:
+        """Look for topics that appeared. After an error, keep what is known and retry soon."""
         try:
-            with translated("Listing topics"):
-                found = self._consumer.list_topics(timeout=_LIST_TOPICS_S).topics
+            if self._regex is not None:
+                self._subscribe_to_matching(self._regex)
+                wait_s = self._refresh_s
+            else:
+                self._look_for_missing()
+                few = len(self._missing) <= _FEW_TOPICS
+                wait_s = _LOOK_S if few else _LOOK_AT_MANY_S
+                wait_s = wait_s if self._missing else math.inf
         except ConnectError as error:
             if not error.retriable:
                 raise
             wait_s = self._refresh_backoff.next()
-            self._refresh_due = self._clock.monotonic() + wait_s
-            _log.warning("%s; retrying to list the topics for topics.regex in %g s", error, wait_s)
-            return
-        self._refresh_backoff.reset()
-        self._refresh_due = self._clock.monotonic() + self._refresh_s
+            _log.warning("%s; retrying to look for new topics in %g s", error, wait_s)
+        else:
+            self._refresh_backoff.reset()
+        self._refresh_due = self._clock.monotonic() + wait_s
+
+    def _look_for_missing(self) -> None:
+        """Let the client notice topics of the list that were created.
+
+        By itself it looks for them every `metadata.max.age.ms`; Java's does every second. Its group
+        membership heeds only answers about all topics, which are asked for when one was created.
+        """
+        if len(self._missing) <= _FEW_TOPICS:
+            missing = {name for name in sorted(self._missing) if not self._exists(name)}
+            if missing == self._missing:
+                return
+        found = self._listed(None)
+        self._missing = {
+            name for name in self._missing if name not in found or _unknown(found[name])
+        }
+
+    def _exists(self, topic: str) -> bool:
+        found = self._listed(topic).get(topic)
+        return found is not None and not _unknown(found)
+
+    def _listed(self, topic: str | None) -> dict[str, confluent_kafka.admin.TopicMetadata]:
+        with translated("Listing topics"):
+            if topic is None:
+                return dict(self._consumer.list_topics(timeout=_LIST_TOPICS_S).topics)
+            return dict(self._consumer.list_topics(topic, timeout=_LIST_TOPICS_S).topics)
+
+    def _subscribe_to_matching(self, regex: re.Pattern[str]) -> None:
         topics = sorted(
-            name for name in found if name not in _INTERNAL_TOPICS and self._regex.fullmatch(name)
+            name
+            for name in self._listed(None)
+            if name not in _INTERNAL_TOPICS and regex.fullmatch(name)
         )
         if topics != self._topics:
             self._topics = topics
@@ -239,6 +288,12 @@ class SinkConsumer:
         failed = error or next((p.error for p in partitions if p.error is not None), None)
         found = None if failed is None else from_librdkafka(failed, "Committing offsets")
         self._on_commit(found, {(p.topic, p.partition): p.offset for p in partitions})
+
+
+def _unknown(topic: confluent_kafka.admin.TopicMetadata) -> bool:
+    """Return whether a topic does not exist, or not on all brokers yet."""
+    error = topic.error
+    return error is not None and error.code() in _NOT_YET
 
 
 def _is_incremental(config: Mapping[str, object]) -> bool:

@@ -5,18 +5,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from connect.clients.errors import broker_code
 from connect.clients.groups.group_offsets import GroupOffsets
 from connect.clock import Deadline
+from connect.config.worker import WorkerConfig
+from connect.errors import ConnectError
 from connect.plugin import OffsetValue
+from connect.protocol.error_codes import ErrorCode
 from connect.runtime.errors import BadRequest
 from connect.runtime.plugins.connector_clients import ConnectorClients
 from connect.runtime.rest_entities import OffsetEntry
 
 __all__ = ["SinkGroupOffsets", "SinkOffsetChange", "parse_sink_offsets", "sink_offset_entry"]
 
+_HAS_MEMBERS = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    }
+)
 _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 
 
@@ -58,18 +70,36 @@ class SinkGroupOffsets:
     ) -> None:
         group = self._group(name, connector)
         deleted = [(c.topic, c.partition) for c in changes if c.offset is None]
-        group.set(
-            {(c.topic, c.partition): c.offset for c in changes if c.offset is not None}, deadline
-        )
-        group.delete(deleted, deadline)
+        with _members_named(name):
+            group.set(
+                {(c.topic, c.partition): c.offset for c in changes if c.offset is not None},
+                deadline,
+            )
+            group.delete(deleted, deadline)
 
     def reset(self, name: str, connector: Mapping[str, str], deadline: Deadline) -> None:
-        self._group(name, connector).delete_group(deadline)
+        with _members_named(name):
+            self._group(name, connector).delete_group(deadline)
 
     def _group(self, name: str, connector: Mapping[str, str]) -> GroupOffsets:
         clients = self._clients.of(name, "sink", connector)
         admin = clients.admin(f"connector-adminclient-{name}")
         return GroupOffsets(admin, clients.consumer("")["group.id"])
+
+
+@contextmanager
+def _members_named(connector: str) -> Iterator[None]:
+    """Explain the error of brokers that refuse to change the offsets of a group with members."""
+    try:
+        yield
+    except ConnectError as error:
+        if broker_code(error) not in _HAS_MEMBERS:
+            raise
+        raise ConnectError(
+            f"The offsets of connector {connector} were not changed, because its consumer group"
+            " still has members: its tasks have not stopped completely, or it was resumed"
+            f" meanwhile. Retry; if that does not help, restart the workers. ({error})"
+        ) from error
 
 
 def sink_offset_entry(topic: str, partition: int, offset: int) -> OffsetEntry:
@@ -103,8 +133,8 @@ def _parse(entry: OffsetEntry) -> SinkOffsetChange:
                 "The offset for a sink connector should either be null or contain the key"
                 " 'kafka_offset'"
             )
-        offset = _whole(entry.offset[_OFFSET], "offset", _OFFSET)
-    return SinkOffsetChange(str(topic), _whole(number, "partition", _PARTITION), offset)
+        offset = _whole(entry.offset[_OFFSET], "Offset", _OFFSET)
+    return SinkOffsetChange(str(topic), _whole(number, "Partition", _PARTITION), offset)
 
 
 def _whole(value: OffsetValue, what: str, key: str) -> int:
@@ -116,7 +146,7 @@ def _whole(value: OffsetValue, what: str, key: str) -> int:
         number = -1
     if number < 0:
         raise BadRequest(
-            f"Invalid value {value!r} for '{key}' in a sink connector's {what}: use an integer"
-            f" that is at least 0"
+            f"Invalid value {value!r} for '{key}': {what} values for sink connectors need to be"
+            " integers, and at least 0"
         ) from None
     return number

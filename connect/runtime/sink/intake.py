@@ -24,12 +24,11 @@ class SinkIntake:
         reader: SinkRecordReader,
         topic_used: Callable[[str], None],
     ) -> None:
-        """Call `topic_used` with each topic when its first record was converted."""
+        """Call `topic_used` with the topic of each record that was converted."""
         self._context = context
         self._offsets = context.offsets
         self._reader = reader
         self._topic_used = topic_used
-        self._topics: set[str] = set()
 
     def take(self, messages: Sequence[confluent_kafka.Message], batch: SinkBatch) -> None:
         """Convert and transform messages. Dropped records count as put together with the others."""
@@ -41,7 +40,7 @@ class SinkIntake:
             self._offsets.arrived(where, read.offset)
             try:
                 record = self._reader.convert(read)
-                self._note_topic(record.topic)
+                self._topic_used(record.topic)
                 transformed = self._reader.transform(read, record)
             except RecordSkipped:
                 transformed = None
@@ -53,8 +52,3 @@ class SinkIntake:
 
     def close(self) -> None:
         self._reader.close()
-
-    def _note_topic(self, topic: str) -> None:
-        if topic not in self._topics:
-            self._topics.add(topic)
-            self._topic_used(topic)

@@ -13,9 +13,11 @@ from concurrent.futures import Future
 
 import confluent_kafka
 
+from connect.clients.groups.bootstrap_probe import need_resolvable
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff, is_retriable
+from connect.metrics.client_metrics import ClientStatistics
 from connect.metrics.sink_task_metrics import SINK_TASK_GROUP, SinkTaskMetrics
 from connect.plugin import SinkTask, TopicPartition
 from connect.runtime.error_handling.metrics import ERROR_GROUP
@@ -26,7 +28,7 @@ from connect.runtime.sink.context import WorkerSinkTaskContext
 from connect.runtime.sink.errors import SinkErrors
 from connect.runtime.sink.intake import SinkIntake
 from connect.runtime.sink.records import SinkRecordReader
-from connect.runtime.tasks.task import WorkerTask, in_lines
+from connect.runtime.tasks.task import RESOLVE_S, WorkerTask, in_lines
 
 __all__ = ["WorkerSinkTask"]
 
@@ -72,6 +74,8 @@ class WorkerSinkTask(WorkerTask):
         self._interval_s, self._timeout_s = commit_interval_s, commit_timeout_s
         self._clock = clock
         self._consumer: SinkConsumer | None = None
+        self._statistics = ClientStatistics("consumer", consumer.get("client.id", ""))
+        context.figures.add_client(self._statistics.read)
         self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
         self._batch = SinkBatch()
         self._retry_at: float | None = None
@@ -89,6 +93,7 @@ class WorkerSinkTask(WorkerTask):
         context.figures.add(ERROR_GROUP, errors.metrics.read)
 
     def start(self) -> None:
+        need_resolvable(self._properties, Deadline(RESOLVE_S, self._clock))
         self._errors.start()
         self._consumer = SinkConsumer(
             self._properties,
@@ -98,6 +103,7 @@ class WorkerSinkTask(WorkerTask):
             on_revoke=lambda partitions: self._revoked(partitions, lost=False),
             on_lost=lambda partitions: self._revoked(partitions, lost=True),
             on_commit=self._committed,
+            overrides=self._statistics.overrides(),
         )
         self._task.initialize(self._context)
         self._task.start(self._config)

@@ -111,6 +111,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         self._asked: list[Future[None]] = []
 
     def start(self) -> None:
+        self._need_brokers()
         self._plan.pre_producer_check()
         # A task that was told to stop must not fence its successor.
         if self._stop_asked.is_set() or not self._producer.claim(self._wanted):

@@ -12,7 +12,8 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
 
-from connect.clock import SYSTEM_CLOCK, Clock
+from connect.clients.groups.bootstrap_probe import need_resolvable
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.data.record import as_header
 from connect.data.transforms.chain import TransformChain
 from connect.errors import ConnectError
@@ -33,7 +34,7 @@ from connect.runtime.error_handling.tolerance import (
 from connect.runtime.source.producer import OutgoingRecord
 from connect.runtime.source.topic_creator import TopicCreator
 from connect.runtime.tasks.record_converters import RecordConverters
-from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext, in_lines
+from connect.runtime.tasks.task import RESOLVE_S, WorkerTask, WorkerTaskContext, in_lines
 
 __all__ = ["PAUSED_TURN_S", "SourceLoop"]
 
@@ -123,6 +124,10 @@ class SourceLoop(WorkerTask):
         self._task.initialize(self._context)
         self._task.start(self._config)
         self._begun = True
+
+    def _need_brokers(self) -> None:
+        """Raise `ConfigError` if the producer's brokers cannot be looked up."""
+        need_resolvable(self._context.producer, Deadline(RESOLVE_S, self._clock))
 
     def trouble(self) -> str | None:
         return in_lines(self._task.trouble(), self._waits_because)

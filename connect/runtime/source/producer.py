@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from connect.clients.errors import broker_code
 from connect.clients.librdkafka.record_sender import Delivered, RecordSender
@@ -39,11 +40,19 @@ class OutgoingRecord:
 class SourceProducer:
     """The producer. Closed once by its owner. `send` is for the task's thread."""
 
-    def __init__(self, props: Mapping[str, str], *, tolerant: bool) -> None:
-        """Create the producer. `props` are Java's. `tolerant`: failed records are skipped."""
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        *,
+        tolerant: bool,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Create the producer. `props` are Java's, `overrides` librdkafka's. `tolerant`: failed
+        records are skipped.
+        """
         self._props = props
         self._tolerant = tolerant
-        self._sender = RecordSender(props)
+        self._sender = RecordSender(props, overrides=overrides)
         self._lock = threading.Lock()
         self._alone: RecordSender | None = None
         self._closed = False

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.data.transforms.chain import TransformChain
 from connect.errors import BrokerError, ConnectError, TaskFailed
+from connect.metrics.client_metrics import ClientStatistics
 from connect.metrics.source_task_metrics import SourceTotals
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask, StoredOffset
 from connect.runtime.error_handling.tolerance import ErrorReport, RecordErrors, Stage
@@ -33,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 # Kafka acknowledges within milliseconds, and within seconds when a leader moves.
 _SILENT_S = 15.0
+# The part of a stop's time for missing acknowledgements. The rest is for storing the offsets of the
+# records that were acknowledged.
+_WAIT_SHARE = 0.7
 # The class that Java reports for a failed produce.
 _PRODUCING_CLASS = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
@@ -69,6 +73,8 @@ class WorkerSourceTask(SourceLoop):
         )
         self._commit_timeout_s = commit_timeout_s
         self._producer: SourceProducer | None = None
+        self._statistics = ClientStatistics("producer", context.producer.get("client.id", ""))
+        context.figures.add_client(self._statistics.read)
         self._submitted = SubmittedRecords()
         self._acknowledged = threading.Condition()
         self._sent = self._answered = 0
@@ -90,8 +96,11 @@ class WorkerSourceTask(SourceLoop):
         )
 
     def start(self) -> None:
+        self._need_brokers()
         self._producer = SourceProducer(
-            self._context.producer, tolerant=self._errors.handling.tolerate
+            self._context.producer,
+            tolerant=self._errors.handling.tolerate,
+            overrides=self._statistics.overrides(),
         )
         self._begin()
 
@@ -121,7 +130,7 @@ class WorkerSourceTask(SourceLoop):
         return self._committer.request()
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
-        budget = min(self._commit_timeout_s, deadline.remaining())
+        budget = min(self._commit_timeout_s, deadline.remaining() * _WAIT_SHARE)
         with self._acknowledged:
             arrived = self._acknowledged.wait_for(lambda: self._answered >= self._sent, budget)
         if not arrived:

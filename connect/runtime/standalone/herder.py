@@ -77,7 +77,8 @@ class StandaloneHerder(AbstractHerder):
         """Read the stored offsets. Closes everything after an error."""
         self._commands.start()
         try:
-            self._commands.run(lambda: self._worker.start(deadline), deadline.remaining() + 1.0)
+            with self._stages.during("reading the stored offsets"):
+                self._commands.run(lambda: self._worker.start(deadline), deadline.remaining() + 1.0)
         except Exception:
             self._worker.stop(Deadline(_CLOSE_STORE_S, self._worker.clock))
             self._commands.stop(_CLOSE_STORE_S)

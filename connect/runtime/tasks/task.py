@@ -26,7 +26,10 @@ from connect.storage.offset_store import READ_S
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["WorkerTask", "WorkerTaskContext", "in_lines"]
+__all__ = ["RESOLVE_S", "WorkerTask", "WorkerTaskContext", "in_lines"]
+
+RESOLVE_S = 5.0
+"""How long a task that starts looks up its brokers; a stop waits for it."""
 
 
 @dataclass(slots=True)
@@ -39,20 +42,13 @@ class WorkerTaskContext:
     metrics: MetricRegistry
     reader: OffsetReader
     producer: Mapping[str, str]
-    on_topic_used: Callable[[str], None]
-    """Called once for each topic."""
+    topic_used: Callable[[str], None]
     clock: Clock = SYSTEM_CLOCK
     transactions: TransactionContext | None = None
     transfer: TransferTransactions | None = None
     on_commit_request: Callable[[], object] = lambda: None
     figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
     """The metrics of this task."""
-    _topics: set[str] = field(default_factory=set)
-
-    def topic_used(self, topic: str) -> None:
-        if topic not in self._topics:
-            self._topics.add(topic)
-            self.on_topic_used(topic)
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return self.reader.offsets(partitions, Deadline(READ_S, self.clock))

@@ -38,6 +38,7 @@ class BaseSourceTask(TransferTask):
         self._history: TaskHistory | None = None
         self._learn_by = 0.0
         self._totals = CopyTotals()
+        self._remove_totals: Callable[[], None] = lambda: None
         self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
 
     def _configure(self, config: Mapping[str, str]) -> tuple[SourceTaskConfig, dict[str, str]]:
@@ -48,6 +49,11 @@ class BaseSourceTask(TransferTask):
         self._policy = replication_policy(config)
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
+        self._remove_totals = self._totals.register(
+            self.context.metrics,
+            self._client_id,
+            self.context.producer_properties().get("client.id", ""),
+        )
         return task, consumer
 
     def _target(self, key: TopicPartition) -> TopicPartition:
@@ -70,6 +76,7 @@ class BaseSourceTask(TransferTask):
         return metrics
 
     def _remove_metrics(self) -> None:
+        self._remove_totals()
         for remove in self._metric_removers.values():
             remove()
         self._metric_removers.clear()

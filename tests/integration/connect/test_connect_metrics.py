@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -31,7 +32,8 @@ LEFT_OUT = {
     # Its clients' own.
     "consumer-fetch-manager-metrics",
 }  # fmt: skip
-NOT_COMPARED = ("metrics_registry", "app_info")
+# The process's are not Java's, and only a part of the clients' are ours.
+NOT_COMPARED = ("metrics_registry", "app_info", "process_", "kafka_producer_", "kafka_consumer_")
 
 Named = set[tuple[str, frozenset[str]]]
 
@@ -136,6 +138,22 @@ def test_names_are_java_s_in_every_family_and_values_follow_the_records(
         commits = one(url, f"{short}_sink_task_offset_commit_completion_total", **nothing)
         assert commits
         assert commits > 0
+
+        assert one(url, "process_resident_memory_bytes")
+        for name, client in (
+            ("kafka_producer_outgoing_byte_total", "connector-producer-numbers-0"),
+            ("kafka_producer_buffer_available_bytes", "connector-producer-numbers-0"),
+            ("kafka_consumer_incoming_byte_total", "connector-consumer-nothing-0"),
+            ("kafka_consumer_connection_count", "connector-consumer-nothing-0"),
+        ):
+            wait_until(partial(one, url, name, clientid=client), _WAIT_S, name)
+        sent = one(
+            url,
+            "kafka_producer_topic_record_send_total",
+            clientid="connector-producer-numbers-0",
+            topic=topic,
+        )
+        assert sent == RECORDS
 
         assert call(url, "PUT", "/connectors/numbers/pause").status == 202
         assert call(url, "DELETE", "/connectors/nothing").status == 204

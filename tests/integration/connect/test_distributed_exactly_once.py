@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from deploy.brokers import KafkaCluster
+from tests.support.denying import denied
 from tests.support.distributed import Group, file_source, worker_group
 from tests.support.java_connect import worker_properties
+from tests.support.ledgers import PLUGINS, staged
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
@@ -129,3 +132,33 @@ def test_a_connector_that_gets_other_tasks_fences_out_those_before(
         ),
         "the line again, as its offset was reset",
     )
+
+
+def failures(group: Group, name: str) -> list[str]:
+    """The traces of failed tasks."""
+    return [task["trace"] for task in group.status(name)["tasks"] if task["state"] == "FAILED"]
+
+
+def test_tasks_that_may_not_be_fenced_out_fail_on_every_worker(
+    permitting_cluster: KafkaCluster, logs: Path, tmp_path: Path
+) -> None:
+    servers, name = permitting_cluster.bootstrap_servers, unique("staged")
+    properties = {
+        **worker_properties(servers, unique("once")),
+        "exactly.once.source.support": "enabled",
+        "plugin.path": str(PLUGINS),
+    }
+    denied_id = f"{properties['group.id']}-{name}-0"
+
+    with worker_group(2, properties, tmp_path, logs) as group:
+        group.create(name, staged(2))
+        status = group.until_running(name, tasks=2)
+        assert len({task["worker_id"] for task in status["tasks"]}) == 2
+        with denied(servers, denied_id, AclOperation.ALL, ResourceType.TRANSACTIONAL_ID):
+            group.accepted("PUT", f"/connectors/{name}/config", staged(2, mark="2"))
+            group.until(lambda: len(failures(group, name)) == 2, "two failed tasks")
+            for trace in failures(group, name):
+                assert "Failed to perform zombie fencing" in trace
+                assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in trace
+        group.accepted("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+        group.until_running(name, tasks=2)

@@ -13,6 +13,7 @@ import pytest
 from deploy.brokers import KafkaCluster
 from tests.support.distributed import Group, file_source, worker_group
 from tests.support.java_connect import worker_properties
+from tests.support.producing import numbered, produce
 from tests.support.rest import call
 from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
@@ -164,6 +165,35 @@ def test_offsets_can_be_read_changed_and_reset_at_any_worker(
         assert offsets() == altered
         assert call(url, "DELETE", path).status == 200
         assert offsets() == []
+    group.accepted("DELETE", f"/connectors/{name}")
+
+
+def test_offsets_of_a_sink_can_be_changed_at_any_worker(
+    group: Group, target_cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    servers, name = target_cluster.bootstrap_servers, unique("sink")
+    topic, file = create_topic(servers, "lines"), tmp_path / "out.txt"
+    produce(servers, topic, numbered(3))
+    sink = {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
+    group.create(name, sink)
+    path = f"/connectors/{name}/offsets"
+    where = {"kafka_topic": topic, "kafka_partition": 0}
+
+    def committed(offset: int) -> bool:
+        found = group.accepted("GET", path).json()["offsets"]
+        return bool(found == [{"partition": where, "offset": {"kafka_offset": offset}}])
+
+    soon(committed, 3)
+    for lines, url in zip((5, 7), each(group), strict=True):
+        group.accepted("PUT", f"/connectors/{name}/stop")
+        body = {"offsets": [{"partition": where, "offset": {"kafka_offset": 1}}]}
+        soon(is_taken, url, path, body)
+        assert committed(1)
+        wrong = {"offsets": [{"partition": where, "offset": {"kafka_offset": "x"}}]}
+        assert "need to be integers" in call(url, "PATCH", path, wrong).error[1]
+        group.accepted("PUT", f"/connectors/{name}/resume")
+        soon(committed, 3)
+        assert len(file.read_text().splitlines()) == lines
     group.accepted("DELETE", f"/connectors/{name}")
 
 

@@ -147,6 +147,12 @@ def test_more_tasks_than_allowed_fail_the_connector(bench: Bench) -> None:
     assert "3 tasks, which is greater than 2" in trace
 
 
+def test_more_tasks_than_allowed_run_where_the_limit_is_not_enforced(bench: Bench) -> None:
+    bench.put("RecordLane", groups="a;b;c", tasks_max="2", tasks_max_enforce="false")
+    bench.becomes(*[State.RUNNING] * 4)
+    bench.arrived(*numbers("c", 0, 3))
+
+
 def test_unchanged_tasks_go_on_when_others_come_and_go(bench: Bench) -> None:
     bench.put("RecordLane", groups="a;b")
     bench.arrived("b:2")

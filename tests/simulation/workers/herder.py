@@ -21,7 +21,7 @@ from connect.runtime.distributed.herder import DistributedHerder
 from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.request_handlers import LeaderRequests
-from connect.runtime.errors import LeaderRefused
+from connect.runtime.errors import LeaderRefused, is_final
 from connect.runtime.states import InstanceId
 from connect.storage.config_records import SessionKey
 from connect.storage.config_store import KafkaConfigStore
@@ -135,7 +135,8 @@ class _Requests:
                 answer.set_result(None)
             else:
                 status = getattr(error, "http_status", 500)
-                answer.set_exception(LeaderRefused(str(error), status))
+                refused = LeaderRefused(str(error), status, final=is_final(error))
+                answer.set_exception(refused)
 
         def told(done: Future[Any]) -> None:
             error = BaseException() if done.cancelled() else done.exception()

@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    BrokerUnavailable,
+    ConnectError,
+    DeadlineExceeded,
+)
 from connect.runtime.errors import Forbidden, RebalanceNeeded
 from connect.runtime.rest_entities import LoggerLevel, OffsetEntry, TaskId, WorkerHealth
 from connect.runtime.states import TargetState
@@ -174,7 +180,7 @@ def test_a_status_leaves_out_what_there_is_not(herder: InMemoryHerder, c: str) -
 
     herder.version, herder.trace = None, ""
     task = call(c, "GET", "/connectors/c/tasks/0/status")
-    assert task.json() == {"id": 0, "state": "RUNNING", "worker_id": WORKER, "version": None}
+    assert task.json() == {"id": 0, "state": "RUNNING", "worker_id": WORKER}
 
 
 def test_tasks(c: str) -> None:
@@ -580,3 +586,22 @@ def test_metrics_are_served_to_any_client(url: str) -> None:
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain")
     assert call(url, "GET", "/metrics?family=Z").error[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (BrokerError("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", 53), "true"),
+        (AuthenticationFailed("wrong password"), "true"),
+        (BrokerUnavailable("no coordinator"), None),
+        (ConnectError("Worker is shutting down"), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_leader_says_whether_fencing_may_be_asked_for_again(
+    herder: InMemoryHerder, c: str, error: ConnectError, final: str | None
+) -> None:
+    herder.problems["fence_zombies"] = error
+    answer = call(c, "PUT", "/connectors/c/fence")
+    assert answer.error == (500, str(error))
+    assert answer.headers.get("x-connect-final-error") == final

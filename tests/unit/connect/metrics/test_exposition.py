@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connect.errors import ConfigError
 from connect.metrics.exposition import Family, parse_families, render
+from connect.metrics.process_metrics import process_metrics
 from connect.metrics.registry import MetricSample, MetricValue
 
 CLIENT_ID = "a->b|MirrorSourceConnector-0|replication-consumer"
@@ -30,7 +31,9 @@ def parse(text: str) -> Series:
     for metric in text_string_to_metric_families(text):
         assert metric.name not in names, f"{metric.name} is described twice"
         names.add(metric.name)
-        assert metric.type == "gauge"
+        totals = {sample.name.endswith("_total") for sample in metric.samples}
+        assert totals == {metric.type == "counter"}
+        assert metric.type in ("counter", "gauge")
         assert metric.documentation
         for sample in metric.samples:
             key = (sample.name, tuple(sorted(sample.labels.items())))
@@ -160,12 +163,15 @@ def test_a_state_is_a_label_of_a_series_that_is_one() -> None:
 
     assert parse(page(samples, Family.A)) == {
         ("kafka_connect_connector_status", labels(**tags, status="running")): 1,
+        ("kafka_connect_connector_task_status", labels(**tags, status="running")): 1,
         ("kafka_connect_connector_task_running_ratio", labels(**tags)): 1,
     }
     assert parse(page(samples, Family.C)) == {
         ("kafka_connect_connector_task_metrics", labels(**tags, status="running")): 1,
+        ("kafka_connect_connector_task_metrics_status_info", labels(**tags, status="running")): 1,
         ("kafka_connect_connector_task_metrics_running_ratio", labels(**tags)): 1,
         ("kafka_connect_connector_metrics", labels(connector="c", status="failed")): 1,
+        ("kafka_connect_connector_metrics_status_info", labels(connector="c", status="failed")): 1,
     }
 
 
@@ -236,3 +242,58 @@ def test_ten_thousand_partitions_take_well_under_a_second() -> None:
 
     assert lines == 2 * 18 * (10_000 + 2)
     assert time.process_time() - began < 1.0
+
+
+def test_totals_are_counters_in_every_family() -> None:
+    sample = MetricSample(
+        "sink-task-metrics",
+        {"connector": "c", "task": "0"},
+        {"sink-record-read-total": 7, "sink-record-read-rate": 0.5},
+    )
+    assert [line for line in page([sample]).splitlines() if line.startswith("# TYPE")] == [
+        "# TYPE kafka_connect_sink_task_sink_record_read_total counter",
+        "# TYPE kafka_connect_sink_task_sink_record_read_rate gauge",
+        "# TYPE kafka_connect_sink_task_metrics_sink_record_read_total counter",
+        "# TYPE kafka_connect_sink_task_metrics_sink_record_read_rate gauge",
+    ]
+
+
+def test_states_and_classes_have_the_names_of_strimzis_rules_and_of_its_reporter() -> None:
+    connector = {"status": "running", "connector-class": "X", "connector-type": "sink"}
+    series = parse(
+        page(
+            [
+                MetricSample("connector-metrics", {"connector": "c"}, connector),
+                MetricSample(
+                    "connector-task-metrics", {"connector": "c", "task": "0"}, {"status": "failed"}
+                ),
+            ]
+        )
+    )
+    task = {"connector": "c", "task": "0", "status": "failed"}
+    for name, shown in (
+        ("kafka_connect_connector_status", task),
+        ("kafka_connect_connector_task_status", task),
+        ("kafka_connect_connector_task_metrics_status_info", task),
+        ("kafka_connect_connector_connector_class", {"connector": "c", "connector_class": "X"}),
+        ("kafka_connect_connector_connector_type", {"connector": "c", "connector_type": "sink"}),
+        ("kafka_connect_connector_metrics_status_info", {"connector": "c", "status": "running"}),
+    ):
+        assert series[name, labels(**shown)] == 1, name
+
+
+def test_the_process_has_the_names_of_prometheus_own_clients() -> None:
+    series = parse(page([MetricSample("process", {}, process_metrics())]))
+    assert names(series) == {
+        "process_cpu_seconds_total",
+        "process_start_time_seconds",
+        "process_virtual_memory_bytes",
+        "process_resident_memory_bytes",
+        "process_open_fds",
+        "process_max_fds",
+    }
+    value = {name: number for (name, _), number in series.items()}
+    assert 0 < value["process_cpu_seconds_total"] < time.time()
+    assert 0 <= time.time() - value["process_start_time_seconds"] < 24 * 3600
+    assert 0 < value["process_resident_memory_bytes"] < value["process_virtual_memory_bytes"]
+    assert 0 < value["process_open_fds"] < value["process_max_fds"]

@@ -10,7 +10,12 @@ import pytest
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.plugin import RecordMetadata
 from connect.storage.instance_id import InstanceId, State
-from connect.storage.status_records import InstanceStatus, status_key
+from connect.storage.status_records import (
+    InstanceStatus,
+    TopicStatus,
+    status_key,
+    topic_key,
+)
 from connect.storage.status_store import KafkaStatusStore
 
 CONNECTOR, TASK = InstanceId("c"), InstanceId("c", 0)
@@ -64,3 +69,16 @@ def test_a_word_on_an_earlier_generation_leaves_that_of_the_newest_to_be_tried_a
     log.store.put(CONNECTOR, status(State.RUNNING, 7))
     log.store.put_safe(TASK, status(State.UNASSIGNED, 5))
     assert log.store._generation == 7
+
+
+def test_a_deleted_topic_is_reported_whoever_deleted_it() -> None:
+    log = Log()
+    told: list[tuple[str, str]] = []
+    log.store.set_topic_listener(lambda connector, topic: told.append((connector, topic)))
+    log.store.put_topic(TopicStatus("t", "c", 0, 5))
+    log.read_all()
+    assert not told
+    log.written.append((topic_key("c", "t"), None))
+    log.read_all()
+    assert told == [("c", "t")]
+    assert log.store.get_topic("c", "t") is None

@@ -136,6 +136,14 @@ def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> Non
     one.waits(-7)
 
     assert (totals.fetched, totals.acked, totals.waiting) == (10, 7, 3)
+    registry = MetricRegistry()
+    remove = totals.register(registry, "consumer", "producer")
+    shown = {(each.group, *each.tags.values()): each.values for each in registry.collect()}
+    assert shown["consumer-metrics", "consumer"] == {"incoming-byte-total": totals.bytes}
+    assert shown["producer-metrics", "producer"] == {"outgoing-byte-total": totals.bytes}
+    assert totals.bytes > 0
+    remove()
+    assert [each.group for each in registry.collect()] == ["metrics-registry"]
 
 
 def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:
@@ -154,11 +162,12 @@ def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:
 def test_the_replication_consumer_s_own_lag() -> None:
     registry = MetricRegistry()
     metrics = PartitionMetrics("a", "b", "a.t", 0, source_topic="t", client_id="a->b|x|y")
+    metrics.set_lag(8, None)
     metrics.set_lag(4, None)
     remove = metrics.register(registry)
 
     consumer = next(s for s in registry.collect() if s.group == "consumer-fetch-manager-metrics")
     assert consumer.tags == {"client-id": "a->b|x|y", "topic": "t", "partition": "0"}
-    assert consumer.values == {"records-lag": 4}
+    assert consumer.values == {"records-lag": 4, "records-lag-max": 8, "records-lag-avg": 6}
     remove()
     assert len(registry.collect()) == 1

@@ -370,3 +370,16 @@ def test_compression_is_only_changed_when_asked(
     props: dict[str, str], compression: Compression | None
 ) -> None:
     assert produce_settings(props).compression == compression
+
+
+@pytest.mark.parametrize("kind", get_args(ClientKind))
+@pytest.mark.parametrize("servers", ["localhost", "localhost:", "a:1,b", "localhost:0", ":9092"])
+def test_a_server_without_a_port_is_refused(servers: str, kind: ClientKind) -> None:
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers: must be host:port"):
+        librdkafka_config({"bootstrap.servers": servers}, kind)
+
+
+@pytest.mark.parametrize("kind", get_args(ClientKind))
+def test_a_client_without_servers_is_refused(kind: ClientKind) -> None:
+    with pytest.raises(ConfigError, match=r'configuration "bootstrap\.servers"'):
+        librdkafka_config({"client.id": "x"}, kind)

@@ -14,7 +14,7 @@ from connect.clients.rest_client import RestAnswer
 from connect.clock import SYSTEM_CLOCK
 from connect.errors import ConnectError, Interrupted, TaskFailed
 from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns
-from connect.runtime.distributed.leader_client import InternalRequests
+from connect.runtime.distributed.leader_client import FINAL_HEADER, InternalRequests
 from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.states import InstanceId
 from connect.runtime.work.task_run import TaskRun
@@ -140,3 +140,12 @@ def test_a_task_that_is_stopped_does_not_wait(worker: Worker) -> None:
     with pytest.raises(Interrupted):
         run.plan.pre_producer_check()
     stopping.join()
+
+
+def test_fencing_that_the_leader_cannot_do_for_good_fails_the_task_at_once(worker: Worker) -> None:
+    worker.is_leader = False
+    body = b'{"error_code": 500, "message": "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"}'
+    worker.leader.answers.append(RestAnswer(500, body, {FINAL_HEADER: "true"}))
+    with pytest.raises(TaskFailed, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+        worker.run().plan.pre_producer_check()
+    assert len(worker.leader.asked) == 1

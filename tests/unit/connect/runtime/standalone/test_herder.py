@@ -604,3 +604,14 @@ def test_a_worker_without_a_group_takes_nothing_from_others(herder: StandaloneHe
         herder.put_task_configs("c", lambda _: [], (None, None), b"[]")
     with pytest.raises(ConnectError, match="does not support exactly-once"):
         herder.fence_zombies("c", (None, None), b"")
+
+
+@pytest.mark.parametrize("state", [TargetState.PAUSED, TargetState.STOPPED])
+def test_a_connector_that_never_ran_has_its_version_in_its_status(
+    herder: StandaloneHerder, state: TargetState
+) -> None:
+    herder.put_connector_config(
+        "c", {"connector.class": "Gated"}, allow_replace=False, initial_state=state
+    )
+    becomes(herder, state.value)
+    assert herder.connector_state("c").version == "7.1"

@@ -1,0 +1,62 @@
+"""Workers of a group whose internal topics cannot be created or used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from deploy.brokers import KafkaCluster
+from tests.support.distributed import GroupWorker
+from tests.support.java_connect import worker_properties
+from tests.support.rest import call
+from tests.support.topics import admin, unique
+from tests.support.waiting import wait_until
+
+WAIT_S = 60.0
+
+
+@pytest.mark.parametrize("kind", ["offset", "status", "config"])
+def test_health_names_the_topic_that_a_starting_worker_waits_for(
+    target_cluster: KafkaCluster, logs: Path, tmp_path: Path, kind: str
+) -> None:
+    """The cluster has one broker, so a topic of three replicas has to wait for others."""
+    properties = {
+        **worker_properties(target_cluster.bootstrap_servers, unique("group")),
+        f"{kind}.storage.replication.factor": "3",
+    }
+    worker = GroupWorker(1, properties, tmp_path, logs)
+    try:
+        worker.start()
+
+        def told() -> bool:
+            try:
+                answer = call(worker.url, "GET", "/health")
+            except OSError:
+                return False  # It does not listen yet.
+            assert answer.status == 503
+            return f"creating or reading the {kind} storage topic" in answer.json()["message"]
+
+        wait_until(told, WAIT_S, "the step in /health")
+    finally:
+        worker.close()
+
+
+@pytest.mark.parametrize("kind", ["offset", "status", "config"])
+def test_a_topic_that_is_not_compacted_ends_the_worker_and_is_named(
+    target_cluster: KafkaCluster, logs: Path, tmp_path: Path, kind: str
+) -> None:
+    properties = worker_properties(target_cluster.bootstrap_servers, unique("group"))
+    topic = properties[f"{kind}.storage.topic"]
+    new = NewTopic(topic, 1, 1, config={"cleanup.policy": "delete"})
+    admin(target_cluster.bootstrap_servers).create_topics([new])[topic].result(30)
+    worker = GroupWorker(1, properties, tmp_path, logs)
+    try:
+        assert worker.start().process.wait(WAIT_S) == 2
+    finally:
+        worker.close()
+    output = (logs / "worker-1.log").read_text()
+    assert topic in output
+    assert "cleanup.policy" in output
+    assert "Traceback" not in output
