@@ -4,18 +4,24 @@
 |---|---|---|
 | PLAIN | PlainLoginModule | username, password |
 | SCRAM-SHA-256, SCRAM-SHA-512 | ScramLoginModule | username, password, tokenauth |
-| GSSAPI | Krb5LoginModule | principal, keyTab, useKeyTab, serviceName |
+| GSSAPI | Krb5LoginModule | principal, keyTab, useKeyTab, ticketCache, serviceName |
 | OAUTHBEARER | OAuthBearerLoginModule | clientId, clientSecret, scope, extension_X, ssl.X |
+
+Without `sasl.jaas.config`, the login module is that of the entry `KafkaClient` in the JAAS file
+that `-Djava.security.auth.login.config` in KAFKA_OPTS names, as in Java.
 """
 
 from __future__ import annotations
 
+import os
 import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from connect.clients.security.jaas import JAAS_KEY, LoginModule, parse_jaas
+from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
+from connect.clients.security.kerberos import KERBEROS_KEY, KerberosLogin
 from connect.clients.security.key_stores import read_trusted_certificates
 from connect.clients.security.oauth import (
     ClientCredentials,
@@ -24,11 +30,11 @@ from connect.clients.security.oauth import (
     UnsecuredTokenProvider,
 )
 from connect.clients.security.tls import ssl_context
-from connect.clients.warn_once import warn_once
+from connect.config.java_options import system_property
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.errors import ConfigError
 
-__all__ = ["librdkafka_sasl", "sasl_mechanism", "wire_sasl"]
+__all__ = ["is_beyond_librdkafka", "librdkafka_sasl", "sasl_mechanism", "wire_sasl"]
 
 _MODULES = {
     "PLAIN": "PlainLoginModule",
@@ -37,6 +43,9 @@ _MODULES = {
     "GSSAPI": "Krb5LoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
 }
+# librdkafka has it only if it is built with Cyrus SASL; confluent-kafka's wheels are not.
+_BEYOND_LIBRDKAFKA = frozenset({"GSSAPI"})
+_JAAS_ENTRY = "KafkaClient"
 _OAUTH = "sasl.oauthbearer."
 _TOKEN_URL = _OAUTH + "token.endpoint.url"
 _EXTENSION = "extension_"
@@ -53,13 +62,22 @@ def sasl_mechanism(props: Mapping[str, str]) -> str:
     return mechanism
 
 
+def is_beyond_librdkafka(props: Mapping[str, str]) -> bool:
+    """Return whether librdkafka lacks the SASL mechanism of these Java properties.
+
+    Its clients then need a `SaslProxy`. Raises ConfigError for unknown mechanisms.
+    """
+    protocol = props.get("security.protocol", "").strip().upper()
+    return protocol.startswith("SASL") and sasl_mechanism(props) in _BEYOND_LIBRDKAFKA
+
+
 def librdkafka_sasl(props: Mapping[str, str]) -> dict[str, Any]:
-    """Return librdkafka's SASL properties. Raises ConfigError for incomplete ones."""
+    """Return librdkafka's SASL properties for a mechanism that it has. Raises ConfigError for
+    incomplete ones.
+    """
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     config: dict[str, Any] = {"sasl.mechanism": mechanism}
-    if mechanism == "GSSAPI":
-        return config | _librdkafka_kerberos(props, module)
     if mechanism == "OAUTHBEARER":
         return config | _librdkafka_oauth(props, module)
     username, password = _credentials(module)
@@ -73,13 +91,7 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     if mechanism == "GSSAPI":
-        if _option(module, "keyTab"):
-            warn_once(
-                "keyTab",
-                f"{JAAS_KEY}: only admin clients use the keyTab; for connections that copy data,"
-                f" provide a Kerberos credential cache or set KRB5_CLIENT_KTNAME",
-            )
-        return {"sasl_kerberos_service_name": _service_name(props, module)}
+        return {KERBEROS_KEY: _kerberos_login(props, module)}
     if mechanism == "OAUTHBEARER":
         return {"sasl_oauth_token_provider": _token_provider(props, module)}
     username, password = _credentials(module)
@@ -92,7 +104,8 @@ def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
             raise invalid_value(key, props[key], "Java classes cannot be used here; remove the key")
     text = props.get(JAAS_KEY)
     expected = _MODULES[mechanism]
-    if not text:
+    location = None if text else system_property(LOGIN_CONFIG, os.environ)
+    if not text and not location:
         if mechanism == "GSSAPI" or (mechanism == "OAUTHBEARER" and props.get(_TOKEN_URL)):
             return LoginModule(expected, {})
         raise ConfigError(
@@ -100,7 +113,7 @@ def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
             f"a {expected}",
             key=JAAS_KEY,
         )
-    module = parse_jaas(text)
+    module = parse_jaas(text) if text else read_jaas_entry(location or "", _JAAS_ENTRY)
     if module.name != expected:
         raise ConfigError(
             f"Invalid value [hidden] for configuration {JAAS_KEY}: sasl.mechanism {mechanism} "
@@ -153,27 +166,20 @@ def _service_name(props: Mapping[str, str], module: LoginModule) -> str:
     return name
 
 
-def _librdkafka_kerberos(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:
-    config: dict[str, Any] = {"sasl.kerberos.service.name": _service_name(props, module)}
+def _kerberos_login(props: Mapping[str, str], module: LoginModule) -> KerberosLogin:
+    service = _service_name(props, module)
     keytab, principal = _option(module, "keyTab"), _option(module, "principal")
-    if principal:
-        config["sasl.kerberos.principal"] = principal
-    if keytab:
-        config["sasl.kerberos.keytab"] = keytab
-    kinit = props.get("sasl.kerberos.kinit.cmd")
-    if not keytab:
-        # Without a keytab there is nothing to renew: the ticket in the credential cache is used.
-        config["sasl.kerberos.kinit.cmd"] = ""
-    elif kinit:
-        config["sasl.kerberos.kinit.cmd"] = (
-            f'"{kinit}" -t "%{{sasl.kerberos.keytab}}" -k %{{sasl.kerberos.principal}}'
-        )
-    if props.get("sasl.kerberos.min.time.before.relogin"):
-        key = "sasl.kerberos.min.time.before.relogin"
-        relogin = parse_value(key, props[key], ConfigType.LONG)
-        assert isinstance(relogin, int)
-        config[key] = min(max(relogin, 0), 86_400_000)
-    return config
+    use = (_option(module, "useKeyTab") or ("true" if keytab else "false")).lower()
+    if use == "true":
+        if not keytab or not principal:
+            missing = "principal" if keytab else "keyTab"
+            raise ConfigError(
+                f"Invalid value [hidden] for configuration {JAAS_KEY}: useKeyTab=true needs the "
+                f"option {missing}",
+                key=JAAS_KEY,
+            )
+        return KerberosLogin(service, principal, keytab)
+    return KerberosLogin(service, principal, None, _option(module, "ticketCache"))
 
 
 def _librdkafka_oauth(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:
