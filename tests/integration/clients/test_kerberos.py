@@ -1,0 +1,278 @@
+"""Kerberos with a real KDC: every kind of client logs in with a keytab, or says why it cannot."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka.protocol.metadata import MetadataRequest
+
+from connect.clients.config.properties import wire_settings
+from connect.clients.groups.bootstrap_probe import why_unreachable
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.factory import consumer
+from connect.clients.librdkafka.record_sender import RecordSender
+from connect.clients.librdkafka.sasl_proxy import SaslProxy
+from connect.clients.wire.connection import open_connection
+from connect.clock import Deadline
+from connect.errors import AuthenticationFailed, BrokerUnavailable, ConfigError, ConnectError
+from connect.runtime.distributed.assignment import ConfigView
+from deploy.brokers import KafkaCluster, KafkaRuntime
+from tests.support.certificates import Authority
+from tests.support.kdc import REALM, Kdc, kdc, missing_for_kerberos
+from tests.support.kerberized import LISTENERS, MIRROR, kerberized, login_properties
+from tests.support.members import TestMember
+from tests.support.topics import create_topic, unique
+from tests.support.waiting import wait_until
+
+MISSING = missing_for_kerberos()
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
+
+AMPLE_S = 30.0
+
+
+@dataclass
+class Realm:
+    """A KDC, a cluster that trusts it, and the mirror's keytab."""
+
+    kdc: Kdc
+    cluster: KafkaCluster
+    authority: Authority
+    keytab: Path
+
+    def properties(self, listener: str = "KERBEROS", **more: str) -> dict[str, str]:
+        """Java properties of a client with the mirror's keytab; `_` in names stands for a dot."""
+        tls = {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": self.authority.pem,
+        }
+        return {
+            "bootstrap.servers": self.cluster.bootstrap(listener),
+            "client.id": "kerberos",
+            **login_properties(MIRROR, self.keytab),
+            **(tls if listener == "SECURE" else {}),
+            "security.protocol": LISTENERS[listener],
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+
+    def refused(self, properties: dict[str, str]) -> ConnectError:
+        """The one sentence of why no connection can be opened."""
+        error = why_unreachable(properties, Deadline(AMPLE_S))
+        assert error is not None
+        assert "\n" not in str(error)
+        return error
+
+
+@pytest.fixture(scope="module")
+def realm(
+    kafka: KafkaRuntime, session_logs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Realm]:
+    authority = Authority()
+    with kdc(tmp_path_factory.mktemp("kerberos") / "kdc") as server:
+        keytab = server.keytab(MIRROR)
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            kerberized(server, kafka, session_logs, authority) as cluster,
+        ):
+            # As MIT's programs; Java's krb5.conf is tested with a process of its own.
+            patch.setenv("KRB5_CONFIG", str(server.config))
+            yield Realm(server, cluster, authority, keytab)
+
+
+@pytest.mark.parametrize("listener", list(LISTENERS))
+def test_raw_connections(realm: Realm, listener: str) -> None:
+    settings = wire_settings(realm.properties(listener))
+    connection = open_connection(*settings.bootstrap[0], settings, Deadline(AMPLE_S))
+    try:
+        assert len(connection.call(MetadataRequest(topics=[]), Deadline(AMPLE_S)).brokers) == 1
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("listener", list(LISTENERS))
+def test_admin_producer_and_group_consumer(realm: Realm, listener: str) -> None:
+    topic = create_topic(realm.cluster.bootstrap_servers, "kerberos")
+    admin = Admin(realm.properties(listener))
+    assert topic in admin.list_topics(AMPLE_S)
+    assert admin.broker_count(AMPLE_S) == 1
+    admin.close()
+
+    sender = RecordSender(realm.properties(listener))
+    sent = [sender.send_future(topic, None, b"%d" % n) for n in range(100)]
+    assert [future.result(AMPLE_S).offset for future in sent] == list(range(100))
+    sender.close(Deadline(AMPLE_S))
+
+    member = consumer(
+        realm.properties(listener, group_id=unique("group"), auto_offset_reset="earliest")
+    )
+    member.subscribe([topic])
+    values: list[bytes | None] = []
+    deadline = Deadline(AMPLE_S)
+    while len(values) < 100:
+        deadline.check("reading")
+        values += [message.value() for message in member.consume(100, timeout=0.5)]
+    assert values == [b"%d" % n for n in range(100)]
+    member.commit(offsets=[TopicPartition(topic, 0, 100)], asynchronous=False)
+    assert [each.offset for each in member.committed([TopicPartition(topic, 0)])] == [100]
+    member.close()
+
+
+def test_large_records_pass_whole(realm: Realm) -> None:
+    topic = create_topic(
+        realm.cluster.bootstrap_servers, "large", configs={"max.message.bytes": "10000000"}
+    )
+    sender = RecordSender(realm.properties("SECURE", max_request_size="9000000"))
+    values = [os.urandom(900_000 * n) for n in range(1, 9)]
+    for future in [sender.send_future(topic, None, value) for value in values]:
+        future.result(AMPLE_S)
+    sender.close(Deadline(AMPLE_S))
+    member = consumer(
+        realm.properties("SECURE", group_id=unique("group"), auto_offset_reset="earliest")
+    )
+    member.subscribe([topic])
+    got: list[bytes | None] = []
+    deadline = Deadline(AMPLE_S)
+    while len(got) < len(values):
+        deadline.check("reading")
+        got += [message.value() for message in member.consume(10, timeout=0.5)]
+    member.close()
+    assert got == values
+
+
+def test_a_group_member(realm: Realm) -> None:
+    member = TestMember(
+        realm.cluster.bootstrap("KERBEROS"),
+        unique("connect-group"),
+        "one",
+        lambda: ConfigView(1, {"c": 2}),
+        properties=realm.properties(),
+    ).start()
+    try:
+        wait_until(lambda: member.failure or len(member.running) == 3, AMPLE_S, "an assignment")
+        assert member.failure is None
+    finally:
+        member.stop()
+
+
+def test_the_brokers_rule_makes_the_principal_a_user_with_rights(realm: Realm) -> None:
+    """auth_to_local: another principal of the realm is let in, but may do nothing."""
+    stranger = realm.kdc.keytab("mirrormaker/other.example")
+    topic = create_topic(realm.cluster.bootstrap_servers, "kerberos-rights")
+    admin = Admin({**realm.properties(), **login_properties("mirrormaker/other.example", stranger)})
+    assert topic not in admin.list_topics(AMPLE_S)
+    admin.close()
+
+
+def test_a_ticket_cache(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cc"
+    options = f'useTicketCache=true ticketCache="{cache}" principal="{MIRROR}@{REALM}"'
+    properties = realm.properties(sasl_jaas_config=f"a.Krb5LoginModule required {options};")
+    error = realm.refused(properties)
+    assert isinstance(error, AuthenticationFailed)
+    assert "run kinit" in str(error)
+
+    realm.kdc.kinit(MIRROR, realm.keytab, cache)
+    assert why_unreachable(properties, Deadline(AMPLE_S)) is None
+
+
+def test_a_wrong_service_name(realm: Realm) -> None:
+    properties = realm.properties(sasl_kerberos_service_name="kafak")
+    error = realm.refused(properties)
+    assert isinstance(error, AuthenticationFailed)
+    assert "the KDC has no principal kafak/127.0.0.1; check sasl.kerberos.service.name" in str(
+        error
+    )
+
+    admin = Admin(properties)
+    with pytest.raises(ConnectError):
+        admin.list_topics(3)
+    admin.close()
+
+
+def test_librdkafka_clients_say_the_same(realm: Realm, caplog: pytest.LogCaptureFixture) -> None:
+    sender = RecordSender(realm.properties(sasl_kerberos_service_name="kafak"))
+    wait_until(
+        lambda: "the KDC has no principal kafak/127.0.0.1" in caplog.text, AMPLE_S, "a reason"
+    )
+    sender.close(Deadline(0))
+
+
+def test_a_missing_keytab(realm: Realm, tmp_path: Path) -> None:
+    missing = tmp_path / "none.keytab"
+    error = realm.refused({**realm.properties(), **login_properties(MIRROR, missing)})
+    assert isinstance(error, ConfigError)
+    assert f"the keyTab {missing} of sasl.jaas.config cannot be read on" in str(error)
+
+
+def test_a_keytab_without_the_principal(realm: Realm) -> None:
+    error = realm.refused({**realm.properties(), **login_properties("someone", realm.keytab)})
+    assert isinstance(error, AuthenticationFailed)
+    assert "the keytab has no key of this principal" in str(error)
+
+
+def test_a_keytab_whose_key_was_replaced(realm: Realm, tmp_path: Path) -> None:
+    principal = "mirrormaker/rekeyed.example"
+    old = realm.kdc.keytab(principal)
+    realm.kdc.keytab(principal, tmp_path / "new.keytab")
+    error = realm.refused({**realm.properties(), **login_properties(principal, old)})
+    assert isinstance(error, AuthenticationFailed)
+    assert "the KDC refused the keytab's key" in str(error)
+
+
+def test_an_expired_principal(realm: Realm) -> None:
+    principal = "mirrormaker/expired.example"
+    keytab = realm.kdc.keytab(principal)
+    realm.kdc.administer(f"modprinc -expire 2001-01-01 {principal}")
+    error = realm.refused({**realm.properties(), **login_properties(principal, keytab)})
+    assert isinstance(error, AuthenticationFailed)
+    assert "the principal has expired" in str(error)
+
+
+def test_no_kdc_is_a_reason_to_try_again(realm: Realm) -> None:
+    principal = "mirrormaker/patient.example"
+    properties = {**realm.properties(), **login_properties(principal, realm.kdc.keytab(principal))}
+    realm.kdc.stop()
+    try:
+        error = realm.refused(properties)
+        assert isinstance(error, BrokerUnavailable)
+        assert "no KDC answers the Kerberos login of mirrormaker/patient.example" in str(error)
+    finally:
+        realm.kdc.start()
+    assert why_unreachable(properties, Deadline(AMPLE_S)) is None
+
+
+def test_the_proxy_serves_no_other_program(realm: Realm) -> None:
+    """Whoever connects without the password learns no topic and reaches no broker."""
+    proxy = SaslProxy(wire_settings(realm.properties()))
+    config = proxy.librdkafka_config()
+    try:
+        stranger = AdminClient({**config, "sasl.password": "guessed", "log_level": 0})
+        with pytest.raises(KafkaException):
+            stranger.list_topics(timeout=2)
+        host, port = config["bootstrap.servers"].split(":")
+        with socket.create_connection((host, int(port)), timeout=AMPLE_S) as sock:
+            request = MetadataRequest(topics=None, version=1)
+            request.with_header(correlation_id=1, client_id="stranger")
+            sock.sendall(request.encode(header=True, framed=True))
+            assert sock.recv(1) == b""
+        assert AdminClient(config).list_topics(timeout=AMPLE_S).brokers
+    finally:
+        proxy.close()
+
+
+def test_a_clients_end_is_its_proxys(realm: Realm) -> None:
+    def proxies() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name.startswith("sasl-proxy")]
+
+    admin = Admin(realm.properties())
+    assert admin.broker_count(AMPLE_S) == 1
+    assert proxies()
+    admin.close()
+    wait_until(lambda: not proxies(), AMPLE_S, "the proxy's end")
