@@ -56,7 +56,7 @@ def kerberized(
 
     The keytab of `BROKER` is made once for each KDC.
     """
-    keytab = kdc.directory / f"{name}.keytab"
+    keytab = kdc.directory / "brokers.keytab"
     if not keytab.exists():
         keytab = kdc.keytab(BROKER, keytab)
     chosen = {
