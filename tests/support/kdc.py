@@ -48,6 +48,7 @@ class Kdc:
     def __init__(self, directory: Path, port: int, ticket_life: str, more: str) -> None:
         self.directory = directory
         self.config = directory / "krb5.conf"
+        self.log = directory / "kdc.log"
         self._port = port
         self._environment = {
             **os.environ,
@@ -84,6 +85,8 @@ class Kdc:
         acl_file = {directory}/kadm5.acl
         max_life = {ticket_life}
     }}
+[logging]
+    kdc = FILE:{self.log}
 """
         )
         self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", "of the database")
@@ -93,7 +96,7 @@ class Kdc:
         program = shutil.which("krb5kdc", path=_PATH) or "krb5kdc"
         self._process = GuardedProcess(
             [*prefix, program, "-n", "-r", REALM],
-            self.directory / "kdc.log",
+            self.directory / "kdc.out",
             environment={**self._environment, **(environment or {})},
         )
         wait_until(self._answers, _READY_S, "the KDC listens")

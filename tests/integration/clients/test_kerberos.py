@@ -6,8 +6,10 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -16,19 +18,24 @@ from kafka.protocol.metadata import MetadataRequest
 
 from connect.clients.config.properties import wire_settings
 from connect.clients.groups.bootstrap_probe import why_unreachable
+from connect.clients.librdkafka import proxy_link
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import consumer
 from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clients.librdkafka.sasl_proxy import SaslProxy
-from connect.clients.wire.connection import open_connection
+from connect.clients.transactions.producer import TransactionalProducer
+from connect.clients.wire.connection import WireConnection, open_connection
+from connect.clients.wire.sasl import exchange
 from connect.clock import Deadline
 from connect.errors import AuthenticationFailed, BrokerUnavailable, ConfigError, ConnectError
+from connect.plugin import RecordMetadata
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.certificates import Authority
 from tests.support.kdc import REALM, Kdc, kdc, missing_for_kerberos
 from tests.support.kerberized import LISTENERS, MIRROR, kerberized, login_properties
 from tests.support.members import TestMember
+from tests.support.reading import read_partition
 from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
 
@@ -58,7 +65,7 @@ class Realm:
             "client.id": "kerberos",
             **login_properties(MIRROR, self.keytab),
             **(tls if listener == "SECURE" else {}),
-            "security.protocol": LISTENERS[listener],
+            "security.protocol": LISTENERS.get(listener, "SASL_PLAINTEXT"),
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
@@ -144,6 +151,58 @@ def test_large_records_pass_whole(realm: Realm) -> None:
         got += [message.value() for message in member.consume(10, timeout=0.5)]
     member.close()
     assert got == values
+
+
+def test_sessions_are_renewed_without_a_loss(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KIP-368: brokers end a session of 1.5 s unless it is authenticated again."""
+    exchanges: list[WireConnection] = []
+
+    def counted(connection: WireConnection, *arguments: Any) -> int:
+        exchanges.append(connection)
+        return exchange(connection, *arguments)
+
+    monkeypatch.setattr(proxy_link, "exchange", counted)
+    topic = create_topic(realm.cluster.bootstrap_servers, "renewed")
+    sender = RecordSender(realm.properties("SHORT"))
+    member = consumer(
+        realm.properties("SHORT", group_id=unique("group"), auto_offset_reset="earliest")
+    )
+    assignments: list[object] = []
+    member.subscribe([topic], on_assign=lambda _, parts: assignments.append(parts))
+    sent: list[Future[RecordMetadata]] = []
+    values: list[bytes | None] = []
+
+    def renewed() -> bool:
+        sent.append(sender.send_future(topic, None, b"%d" % len(sent)))
+        values.extend(message.value() for message in member.consume(100, timeout=0.05))
+        # Of connections that live on: a new one would be authenticated, too.
+        return max(map(exchanges.count, exchanges), default=0) > 3
+
+    wait_until(renewed, AMPLE_S, "three renewals of one connection")
+    assert [future.result(AMPLE_S).offset for future in sent] == list(range(len(sent)))
+    deadline = Deadline(AMPLE_S)
+    while len(values) < len(sent):
+        deadline.check("reading")
+        values += [message.value() for message in member.consume(100, timeout=0.5)]
+    member.close()
+    sender.close(Deadline(AMPLE_S))
+    assert values == [b"%d" % n for n in range(len(sent))]
+    assert len(assignments) == 1
+
+
+def test_transactions(realm: Realm) -> None:
+    topic = create_topic(realm.cluster.bootstrap_servers, "transactions")
+    producer = TransactionalProducer(realm.properties("SECURE"), unique("transactional"))
+    assert producer.claim(lambda: True)
+    producer.begin()
+    producer.send_future(topic, None, b"aborted")
+    assert producer.abort(lambda: True)
+    producer.begin()
+    producer.send_future(topic, None, b"committed")
+    assert producer.commit(lambda: True)
+    producer.close()
+    committed = read_partition(realm.cluster.bootstrap_servers, topic, isolation="read_committed")
+    assert [record.value for record in committed] == [b"committed"]
 
 
 def test_a_group_member(realm: Realm) -> None:

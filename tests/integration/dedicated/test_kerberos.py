@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from tests.support.mirrored import stop_cleanly
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
+from tests.support.served import metric
 from tests.support.topics import create_topic, end_offset, topic_names
 from tests.support.waiting import wait_until
 
@@ -31,6 +32,10 @@ MISSING = missing_for_kerberos()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
 
 CHECK_S = 60.0
+TICKET_S = 60
+"""libkrb5 takes shorter tickets for expired and gets a new one for each connection."""
+RENEWALS = 8
+SESSION_MS = 5_000
 
 
 @dataclass
@@ -58,11 +63,10 @@ def clusters(
     folder: Path,
     patch: pytest.MonkeyPatch,
     ticket_life: str = "1h",
-    **broker: str,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[Clusters]:
-    """`ticket_life`: how long a ticket is good for. `broker`: properties, `_` for a dot."""
+    """`ticket_life`: how long a ticket is good for. `more`: properties of the brokers."""
     authority = Authority()
-    more = {name.replace("_", "."): value for name, value in broker.items()}
     with (
         kdc(folder / "kdc", ticket_life=ticket_life) as server,
         kerberized(server, kafka, logs, authority, name="krb-a", properties=more) as source,
@@ -146,3 +150,63 @@ def test_a_flow_is_checked_and_copied(
             stop_cleanly(mirror, log)
         copied = read_partition(target, pair.remote(topic))
         assert numbers(copied) == list(range(500))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_tickets_and_sessions_end_and_nothing_else_does(
+    kafka: KafkaRuntime,
+    session_logs: Path,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    listener: str,
+) -> None:
+    """Tickets of 60 s and sessions of 5 s, for minutes: no record is lost or doubled, and the group
+    of workers does not rebalance."""
+    log = logs / "mirror.log"
+    reauthenticate = {"connections.max.reauth.ms": str(SESSION_MS)}
+    with clusters(
+        kafka, session_logs, tmp_path, monkeypatch, f"{TICKET_S}s", reauthenticate
+    ) as pair:
+        topic = create_topic(pair.source.bootstrap_servers, "kerberized")
+        properties = {
+            **pair.properties,
+            "source->target.topics": topic,
+            "metrics.listener": listener,
+        }
+        with mirror_maker(properties, tmp_path / "mm2", log) as mirror:
+            produce(pair.source.bootstrap_servers, topic, numbered(10))
+            wait_until(lambda: pair.copied(topic) == 10, 60, "10 records copied")
+            before = rebalances(listener)
+            assert before
+            begun = tickets(pair.kdc)
+            sent = 10
+
+            def renewed() -> bool:
+                nonlocal sent
+                produce(pair.source.bootstrap_servers, topic, numbered(10, start=sent))
+                sent += 10
+                assert mirror.poll() is None
+                return tickets(pair.kdc) >= begun + RENEWALS
+
+            # libkrb5 renews after half a ticket's life.
+            wait_until(renewed, TICKET_S * RENEWALS, f"{RENEWALS} new tickets")
+            wait_until(lambda: pair.copied(topic) >= sent, 60, "all records copied")
+            assert rebalances(listener) == before
+            stop_cleanly(mirror, log)
+        copied = read_partition(pair.target.bootstrap_servers, pair.remote(topic))
+        assert numbers(copied) == list(range(sent))
+        assert " ERROR " not in log.read_text()
+
+
+def rebalances(listener: str) -> list[tuple[dict[str, str], float]]:
+    """The count of completed rebalances of each flow."""
+    name = "kafka_connect_worker_rebalance_completed_rebalances_total"
+    return sorted(metric(listener, name), key=str)
+
+
+def tickets(server: Kdc) -> int:
+    """How often the KDC gave the mirror a ticket-granting ticket."""
+    lines = server.log.read_text().splitlines()
+    return sum("AS_REQ" in line and "ISSUE" in line and MIRROR in line for line in lines)
