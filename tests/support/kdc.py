@@ -91,11 +91,11 @@ class Kdc:
         )
         self._run("kdb5_util", "create", "-s", "-r", REALM, "-P", "of the database")
 
-    def start(self, *prefix: str, environment: Mapping[str, str] | None = None) -> None:
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Start the KDC, for example after `stop`. `environment` is added to its own."""
         program = shutil.which("krb5kdc", path=_PATH) or "krb5kdc"
         self._process = GuardedProcess(
-            [*prefix, program, "-n", "-r", REALM],
+            [program, "-n", "-r", REALM],
             self.directory / "kdc.out",
             environment={**self._environment, **(environment or {})},
         )
@@ -152,13 +152,20 @@ class Kdc:
 
 
 @contextmanager
-def kdc(directory: Path, *, ticket_life: str = "1h", more: str = "") -> Iterator[Kdc]:
-    """Run a KDC in `directory`, which must not exist. `more`: lines of krb5.conf's libdefaults."""
+def kdc(
+    directory: Path,
+    *,
+    ticket_life: str = "1h",
+    more: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Kdc]:
+    """Run a KDC in `directory`, which must not exist. `more`: lines of krb5.conf's libdefaults.
+    `environment` is added to the KDC's."""
     lease = PortLease(cache_directory() / "ports")
     made = None
     try:
         made = Kdc(directory, lease.port, ticket_life, more)
-        made.start()
+        made.start(environment)
         yield made
     finally:
         if made is not None:

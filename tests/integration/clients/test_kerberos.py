@@ -23,6 +23,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import consumer
 from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clients.librdkafka.sasl_proxy import SaslProxy
+from connect.clients.security.kerberos import KerberosLogin, KerberosMechanism
 from connect.clients.transactions.producer import TransactionalProducer
 from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clients.wire.sasl import exchange
@@ -31,7 +32,9 @@ from connect.errors import AuthenticationFailed, BrokerUnavailable, ConfigError,
 from connect.plugin import RecordMetadata
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
+from deploy.brokers.ports import LOOPBACK
 from tests.support.certificates import Authority
+from tests.support.chaos.needs import faketime
 from tests.support.kdc import REALM, Kdc, kdc, missing_for_kerberos
 from tests.support.kerberized import LISTENERS, MIRROR, kerberized, login_properties
 from tests.support.members import TestMember
@@ -292,6 +295,18 @@ def test_an_expired_principal(realm: Realm) -> None:
     error = realm.refused({**realm.properties(), **login_properties(principal, keytab)})
     assert isinstance(error, AuthenticationFailed)
     assert "the principal has expired" in str(error)
+
+
+def test_clock_skew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = faketime()
+    if library is None:
+        pytest.skip("needs libfaketime (apt-get install libfaketime)")
+    an_hour_ago = {"LD_PRELOAD": str(library), "FAKETIME": "-1h"}
+    with kdc(tmp_path / "kdc", more="kdc_timesync = 0", environment=an_hour_ago) as server:
+        login = KerberosLogin("kafka", f"{MIRROR}@{REALM}", str(server.keytab(MIRROR)))
+        monkeypatch.setenv("KRB5_CONFIG", str(server.config))
+        with pytest.raises(AuthenticationFailed, match="clock skew: this host's clock"):
+            KerberosMechanism(login, LOOPBACK)
 
 
 def test_no_kdc_is_a_reason_to_try_again(realm: Realm) -> None:

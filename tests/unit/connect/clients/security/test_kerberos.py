@@ -36,7 +36,7 @@ NO_CACHE = -1765328189
         (-1765328383, "the principal has expired"),
         (-1765328347, "clock skew"),
         (-1765328351, "clock skew"),
-        (-1765328237, "clock skew"),
+        (-1765328236, "clock skew"),
         (-1765328230, "krb5.conf names no KDC"),
         (-1765328203, "the keytab has no key of this principal"),
         (NO_CACHE, "the keytab has no key of this principal"),
