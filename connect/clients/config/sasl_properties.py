@@ -6,6 +6,7 @@
 | SCRAM-SHA-256, SCRAM-SHA-512 | ScramLoginModule | username, password, tokenauth |
 | GSSAPI | Krb5LoginModule | principal, keyTab, useKeyTab, ticketCache, serviceName |
 | OAUTHBEARER | OAuthBearerLoginModule | clientId, clientSecret, scope, extension_X, ssl.X |
+| AWS_MSK_IAM | IAMLoginModule | awsProfileName |
 
 Without `sasl.jaas.config`, the login module is that of the entry `KafkaClient` in the JAAS file
 that `-Djava.security.auth.login.config` in KAFKA_OPTS names, as in Java.
@@ -21,8 +22,9 @@ from typing import Any
 
 from connect.clients.security.jaas import JAAS_KEY, LoginModule, parse_jaas
 from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
-from connect.clients.security.kerberos import KERBEROS_KEY, KerberosLogin
+from connect.clients.security.kerberos import LOGIN_KEY, KerberosLogin
 from connect.clients.security.key_stores import read_trusted_certificates
+from connect.clients.security.msk_iam import MskIamLogin
 from connect.clients.security.oauth import (
     ClientCredentials,
     ClientCredentialsProvider,
@@ -42,9 +44,12 @@ _MODULES = {
     "SCRAM-SHA-512": "ScramLoginModule",
     "GSSAPI": "Krb5LoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "AWS_MSK_IAM": "IAMLoginModule",
 }
-# librdkafka has it only if it is built with Cyrus SASL; confluent-kafka's wheels are not.
-_BEYOND_LIBRDKAFKA = frozenset({"GSSAPI"})
+# librdkafka has GSSAPI only if it is built with Cyrus SASL, which confluent-kafka's wheels are not.
+_BEYOND_LIBRDKAFKA = frozenset({"GSSAPI", "AWS_MSK_IAM"})
+# Users of MSK have this handler in their properties, and it says no more than the mechanism.
+_MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _JAAS_ENTRY = "KafkaClient"
 _OAUTH = "sasl.oauthbearer."
 _TOKEN_URL = _OAUTH + "token.endpoint.url"
@@ -91,7 +96,9 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     if mechanism == "GSSAPI":
-        return {KERBEROS_KEY: _kerberos_login(props, module)}
+        return {LOGIN_KEY: _kerberos_login(props, module)}
+    if mechanism == "AWS_MSK_IAM":
+        return {LOGIN_KEY: _msk_iam_login(props, module)}
     if mechanism == "OAUTHBEARER":
         return {"sasl_oauth_token_provider": _token_provider(props, module)}
     username, password = _credentials(module)
@@ -100,7 +107,7 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
 
 def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
     for key in ("sasl.client.callback.handler.class", "sasl.login.class"):
-        if props.get(key):
+        if props.get(key) and (mechanism, props[key]) != ("AWS_MSK_IAM", _MSK_HANDLER):
             raise invalid_value(key, props[key], "Java classes cannot be used here; remove the key")
     text = props.get(JAAS_KEY)
     expected = _MODULES[mechanism]
@@ -180,6 +187,21 @@ def _kerberos_login(props: Mapping[str, str], module: LoginModule) -> KerberosLo
             )
         return KerberosLogin(service, principal, keytab)
     return KerberosLogin(service, principal, None, _option(module, "ticketCache"))
+
+
+def _msk_iam_login(props: Mapping[str, str], module: LoginModule) -> MskIamLogin:
+    if props.get("security.protocol", "").strip().upper() != "SASL_SSL":
+        raise ConfigError(
+            "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL", key="security.protocol"
+        )
+    for name in module.options:
+        if name not in ("awsProfileName", "awsDebugCreds"):
+            raise ConfigError(
+                f"Invalid value [hidden] for configuration {JAAS_KEY}: the option {name} is not "
+                "supported; name a profile with awsProfileName, which may have a role_arn",
+                key=JAAS_KEY,
+            )
+    return MskIamLogin(_option(module, "awsProfileName"))
 
 
 def _librdkafka_oauth(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from kafka.net.sasl import SASL_MECHANISMS, register_sasl_mechanism
 from connect.config.java_options import system_property
 from connect.errors import AuthenticationFailed, BrokerUnavailable, ConfigError, ConnectError
 
-__all__ = ["KERBEROS_KEY", "KerberosLogin", "KerberosMechanism", "explained"]
+__all__ = ["LOGIN_KEY", "KerberosLogin", "KerberosMechanism", "explained"]
 
-KERBEROS_KEY = "sasl_kerberos_name"
+LOGIN_KEY = "sasl_kerberos_name"
 """The argument of kafka-python's mechanism that holds a `KerberosLogin` here."""
 
 _MECHANISM = "GSSAPI"
@@ -242,7 +242,7 @@ _KAFKA_PYTHONS = SASL_MECHANISMS[_MECHANISM]
 
 
 def _mechanism(**config: Any) -> Any:
-    login = config.get(KERBEROS_KEY)
+    login = config.get(LOGIN_KEY)
     if isinstance(login, KerberosLogin):
         return KerberosMechanism(login, str(config["host"]))
     return _KAFKA_PYTHONS(**config)

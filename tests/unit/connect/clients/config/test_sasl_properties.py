@@ -18,7 +18,7 @@ from connect.clients.config.sasl_properties import (
     sasl_mechanism,
     wire_sasl,
 )
-from connect.clients.security.kerberos import KERBEROS_KEY, KerberosLogin
+from connect.clients.security.kerberos import LOGIN_KEY, KerberosLogin
 from connect.clients.security.oauth import FileTokenProvider, UnsecuredTokenProvider
 from connect.errors import ConfigError
 
@@ -78,8 +78,8 @@ def test_kerberos_is_the_default_as_in_java() -> None:
 )
 def test_a_kerberos_login(options: str, login: KerberosLogin) -> None:
     by_property = kerberos(options, sasl_kerberos_service_name="kafka")
-    assert wire_sasl(by_property) == {KERBEROS_KEY: login}
-    assert wire_sasl(kerberos(options + ' serviceName="kafka"')) == {KERBEROS_KEY: login}
+    assert wire_sasl(by_property) == {LOGIN_KEY: login}
+    assert wire_sasl(kerberos(options + ' serviceName="kafka"')) == {LOGIN_KEY: login}
 
 
 def test_librdkafka_gets_no_kerberos_property() -> None:
@@ -122,10 +122,10 @@ def test_a_jaas_file_in_kafka_opts_logs_in(tmp_path: Path, monkeypatch: pytest.M
         };"""
     )
     monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g '-Djava.security.auth.login.config={path}'")
-    assert wire_sasl({}) == {KERBEROS_KEY: KerberosLogin("kafka", "mm/host@R", "/k")}
+    assert wire_sasl({}) == {LOGIN_KEY: KerberosLogin("kafka", "mm/host@R", "/k")}
 
     own = kerberos('keyTab="/own" principal="o@R" serviceName="kafka"')
-    assert wire_sasl(own) == {KERBEROS_KEY: KerberosLogin("kafka", "o@R", "/own")}
+    assert wire_sasl(own) == {LOGIN_KEY: KerberosLogin("kafka", "o@R", "/own")}
 
     with pytest.raises(ConfigError, match="needs a PlainLoginModule, not a Krb5LoginModule"):
         wire_sasl({"sasl.mechanism": "PLAIN"})

@@ -11,7 +11,7 @@ import pytest
 from kafka.net.sasl import SASL_MECHANISMS
 
 from connect.clients.security.kerberos import (
-    KERBEROS_KEY,
+    LOGIN_KEY,
     KerberosLogin,
     KerberosMechanism,
     explained,
@@ -106,4 +106,4 @@ def test_kafka_pythons_own_mechanism_stays_for_other_clients(
     with pytest.raises(RuntimeError, match="GSSAPI lib not found"):
         SASL_MECHANISMS["GSSAPI"](sasl_kerberos_service_name="kafka", host="broker")
     with pytest.raises(ConfigError):
-        SASL_MECHANISMS["GSSAPI"](host="broker", **{KERBEROS_KEY: KEYTAB})
+        SASL_MECHANISMS["GSSAPI"](host="broker", **{LOGIN_KEY: KEYTAB})
