@@ -20,7 +20,7 @@ from connect.clients.config.sasl_properties import is_beyond_librdkafka
 from connect.clients.errors import from_librdkafka
 from connect.clients.librdkafka.sasl_proxy import SaslProxy
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.errors import ConfigError
+from connect.errors import ConfigError, ConnectError
 
 __all__ = ["ClientKind", "LibrdkafkaLog", "admin_client", "consumer", "producer"]
 
@@ -105,7 +105,11 @@ def _made(
     log: LibrdkafkaLog,
 ) -> T:
     """Make a client, with a proxy of its own if librdkafka lacks the mechanism of `props`."""
-    proxy = SaslProxy(wire_settings(props)) if is_beyond_librdkafka(props) else None
+
+    def told(broker: str, error: ConnectError) -> None:
+        log.log(logging.WARNING, "%s [proxy] %s", f"BROKER {broker}", error)
+
+    proxy = SaslProxy(wire_settings(props), told) if is_beyond_librdkafka(props) else None
     if proxy is not None:
         config.update(proxy.librdkafka_config())
     try:

@@ -79,6 +79,9 @@ class ProxyServices(Protocol):
     def watch(self, sock: socket.socket, mask: int, on_event: Callable[[int], None]) -> None:
         """Call `on_event` whenever the socket is ready; with mask 0 not any more."""
 
+    def failed(self, address: tuple[str, int], error: ConnectError) -> None:
+        """Note why a broker has no connection now."""
+
     def admits(self, credentials: bytes) -> bool:
         """Return whether these are the client's credentials."""
 
@@ -182,7 +185,8 @@ class ProxyLink:
             self._refusal = str(error)
             self._guarded(lambda: None)
             return
-        _log.debug("The proxy has no connection to %s:%d: %s", *self._address, error)
+        else:
+            self._services.failed(self._address, error)
         self.close()
 
     def _on_client(self, mask: int) -> None:

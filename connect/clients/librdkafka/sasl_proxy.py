@@ -11,7 +11,8 @@ except that
 * ApiVersions is answered here, with versions that the proxy understands.
 
 Only the client may use the proxy: it listens on 127.0.0.1 and asks for a random password. A reason
-why a broker refuses is passed on as the client's own authentication failure.
+why a broker refuses is passed on as the client's own authentication failure. For a broker or a KDC
+that cannot be reached, the client only sees a lost connection, and the owner is told the reason.
 
 One thread serves all connections. Opening and authenticating them, which waits for brokers and the
 KDC, has threads of its own. Any thread may close the proxy.
@@ -38,6 +39,7 @@ from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clients.wire.poller import READ, SystemPoller
 from connect.clock import Deadline
+from connect.errors import ConnectError
 
 __all__ = ["SaslProxy"]
 
@@ -55,8 +57,13 @@ _CLOSE_S = 5.0
 class SaslProxy:
     """A proxy with its thread, which starts with the object. The owner of the client closes it."""
 
-    def __init__(self, settings: WireSettings) -> None:
+    def __init__(
+        self, settings: WireSettings, on_failure: Callable[[str, ConnectError], None]
+    ) -> None:
+        """`on_failure(broker, error)` is called on the proxy's thread for each connection that
+        could not be opened and will be tried again."""
         self.settings = settings
+        self._on_failure = on_failure
         self._without_sasl = replace(settings, sasl_mechanism=None)
         self._password = secrets.token_urlsafe(32)
         self._poller = SystemPoller()
@@ -117,6 +124,10 @@ class SaslProxy:
             self._watched[descriptor] = (mask, on_event)
         else:
             self._watched.pop(descriptor, None)
+
+    def failed(self, address: tuple[str, int], error: ConnectError) -> None:
+        if not self._closing.is_set():
+            self._on_failure(f"{address[0]}:{address[1]}", error)
 
     def admits(self, credentials: bytes) -> bool:
         expected = f"\0{_USER}\0{self._password}".encode()

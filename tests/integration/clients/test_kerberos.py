@@ -28,7 +28,13 @@ from connect.clients.transactions.producer import TransactionalProducer
 from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clients.wire.sasl import exchange
 from connect.clock import Deadline
-from connect.errors import AuthenticationFailed, BrokerUnavailable, ConfigError, ConnectError
+from connect.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    ConnectError,
+)
 from connect.plugin import RecordMetadata
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
@@ -309,22 +315,30 @@ def test_clock_skew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             KerberosMechanism(login, LOOPBACK)
 
 
-def test_no_kdc_is_a_reason_to_try_again(realm: Realm) -> None:
+def test_no_kdc_is_a_reason_to_try_again(realm: Realm, caplog: pytest.LogCaptureFixture) -> None:
     principal = "mirrormaker/patient.example"
     properties = {**realm.properties(), **login_properties(principal, realm.kdc.keytab(principal))}
     realm.kdc.stop()
     try:
         error = realm.refused(properties)
         assert isinstance(error, BrokerUnavailable)
-        assert "no KDC answers the Kerberos login of mirrormaker/patient.example" in str(error)
+        said = "no KDC answers the Kerberos login of mirrormaker/patient.example"
+        assert said in str(error)
+        sender = RecordSender(properties)
+        wait_until(lambda: said in caplog.text, AMPLE_S, "a reason in the log")
     finally:
         realm.kdc.start()
+    topic = create_topic(realm.cluster.bootstrap_servers)
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        # Only the broker knows that this principal may not write.
+        sender.send_future(topic, None, b"late").result(AMPLE_S)
+    sender.close(Deadline(AMPLE_S))
     assert why_unreachable(properties, Deadline(AMPLE_S)) is None
 
 
 def test_the_proxy_serves_no_other_program(realm: Realm) -> None:
     """Whoever connects without the password learns no topic and reaches no broker."""
-    proxy = SaslProxy(wire_settings(realm.properties()))
+    proxy = SaslProxy(wire_settings(realm.properties()), lambda broker, error: None)
     config = proxy.librdkafka_config()
     try:
         stranger = AdminClient({**config, "sasl.password": "guessed", "log_level": 0})
