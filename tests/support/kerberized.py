@@ -10,14 +10,13 @@ from deploy.brokers import JvmOptions, KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
 from tests.support.certificates import Authority
 from tests.support.kdc import REALM, Kdc
-from tests.support.secure_listeners import SESSION_MS, tls_properties
+from tests.support.secure_listeners import tls_properties
 
 __all__ = [
     "BROKER",
     "LISTENERS",
     "LOCAL_USER",
     "MIRROR",
-    "SHORT",
     "jaas",
     "kerberized",
     "login_properties",
@@ -28,8 +27,6 @@ MIRROR = "mirrormaker/host.example"
 LOCAL_USER = "mirrormaker-of-host.example"
 """The user that the brokers' auth_to_local rule makes of `MIRROR`. It alone may do anything."""
 LISTENERS = {"KERBEROS": "SASL_PLAINTEXT", "SECURE": "SASL_SSL"}
-SHORT = "SHORT"
-"""A listener whose sessions end after `SESSION_MS`."""
 _LOCAL_RULES = "RULE:[2:$1-of-$2@$0](mirror.*@.*)s/@.*//,DEFAULT"
 _KRB5_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
@@ -63,7 +60,7 @@ def kerberized(
     nodes: int = 1,
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[KafkaCluster]:
-    """Run a cluster with the listeners `LISTENERS` and `SHORT`.
+    """Run a cluster with the listeners `LISTENERS`.
 
     Nobody but `LOCAL_USER` has any rights. The keytab of `BROKER` is made once for each KDC.
     """
@@ -78,9 +75,7 @@ def kerberized(
         **tls_properties("secure", authority, LOOPBACK),
         **(properties or {}),
     }
-    listeners = {**LISTENERS, SHORT: "SASL_PLAINTEXT"}
-    chosen[f"listener.name.{SHORT.lower()}.connections.max.reauth.ms"] = str(SESSION_MS)
-    for listener in listeners:
+    for listener in LISTENERS:
         prefix = f"listener.name.{listener.lower()}"
         chosen[f"{prefix}.sasl.enabled.mechanisms"] = "GSSAPI"
         chosen[f"{prefix}.gssapi.sasl.jaas.config"] = jaas(BROKER, keytab)
@@ -89,7 +84,7 @@ def kerberized(
         name=name,
         kafka=kafka,
         logs=logs,
-        listeners=listeners,
+        listeners=LISTENERS,
         properties=chosen,
         jvm=JvmOptions(flags=(f"-Djava.security.krb5.conf={kdc.config}",)),
     ) as cluster:

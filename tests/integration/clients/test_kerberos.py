@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
 from kafka.protocol.metadata import MetadataRequest
 
 from connect.clients.config.properties import wire_settings
 from connect.clients.groups.bootstrap_probe import why_unreachable
-from connect.clients.librdkafka import proxy_link
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import consumer
 from connect.clients.librdkafka.record_sender import RecordSender
-from connect.clients.librdkafka.sasl_proxy import SaslProxy
 from connect.clients.security.kerberos import KerberosLogin, KerberosMechanism
 from connect.clients.transactions.producer import TransactionalProducer
-from connect.clients.wire.connection import WireConnection, open_connection
-from connect.clients.wire.sasl import exchange
+from connect.clients.wire.connection import open_connection
 from connect.clock import Deadline
 from connect.errors import (
     AuthenticationFailed,
@@ -35,7 +27,6 @@ from connect.errors import (
     ConfigError,
     ConnectError,
 )
-from connect.plugin import RecordMetadata
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
@@ -74,7 +65,7 @@ class Realm:
             "client.id": "kerberos",
             **login_properties(MIRROR, self.keytab),
             **(tls if listener == "SECURE" else {}),
-            "security.protocol": LISTENERS.get(listener, "SASL_PLAINTEXT"),
+            "security.protocol": LISTENERS[listener],
             **{name.replace("_", "."): value for name, value in more.items()},
         }
 
@@ -138,65 +129,6 @@ def test_admin_producer_and_group_consumer(realm: Realm, listener: str) -> None:
     member.commit(offsets=[TopicPartition(topic, 0, 100)], asynchronous=False)
     assert [each.offset for each in member.committed([TopicPartition(topic, 0)])] == [100]
     member.close()
-
-
-def test_large_records_pass_whole(realm: Realm) -> None:
-    topic = create_topic(
-        realm.cluster.bootstrap_servers, "large", configs={"max.message.bytes": "10000000"}
-    )
-    sender = RecordSender(realm.properties("SECURE", max_request_size="9000000"))
-    values = [os.urandom(900_000 * n) for n in range(1, 9)]
-    for future in [sender.send_future(topic, None, value) for value in values]:
-        future.result(AMPLE_S)
-    sender.close(Deadline(AMPLE_S))
-    member = consumer(
-        realm.properties("SECURE", group_id=unique("group"), auto_offset_reset="earliest")
-    )
-    member.subscribe([topic])
-    got: list[bytes | None] = []
-    deadline = Deadline(AMPLE_S)
-    while len(got) < len(values):
-        deadline.check("reading")
-        got += [message.value() for message in member.consume(10, timeout=0.5)]
-    member.close()
-    assert got == values
-
-
-def test_sessions_are_renewed_without_a_loss(realm: Realm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KIP-368: brokers end a session of 1.5 s unless it is authenticated again."""
-    exchanges: list[WireConnection] = []
-
-    def counted(connection: WireConnection, *arguments: Any) -> int:
-        exchanges.append(connection)
-        return exchange(connection, *arguments)
-
-    monkeypatch.setattr(proxy_link, "exchange", counted)
-    topic = create_topic(realm.cluster.bootstrap_servers, "renewed")
-    sender = RecordSender(realm.properties("SHORT"))
-    member = consumer(
-        realm.properties("SHORT", group_id=unique("group"), auto_offset_reset="earliest")
-    )
-    assignments: list[object] = []
-    member.subscribe([topic], on_assign=lambda _, parts: assignments.append(parts))
-    sent: list[Future[RecordMetadata]] = []
-    values: list[bytes | None] = []
-
-    def renewed() -> bool:
-        sent.append(sender.send_future(topic, None, b"%d" % len(sent)))
-        values.extend(message.value() for message in member.consume(100, timeout=0.05))
-        # Of connections that live on: a new one would be authenticated, too.
-        return max(map(exchanges.count, exchanges), default=0) > 3
-
-    wait_until(renewed, AMPLE_S, "three renewals of one connection")
-    assert [future.result(AMPLE_S).offset for future in sent] == list(range(len(sent)))
-    deadline = Deadline(AMPLE_S)
-    while len(values) < len(sent):
-        deadline.check("reading")
-        values += [message.value() for message in member.consume(100, timeout=0.5)]
-    member.close()
-    sender.close(Deadline(AMPLE_S))
-    assert values == [b"%d" % n for n in range(len(sent))]
-    assert len(assignments) == 1
 
 
 def test_transactions(realm: Realm) -> None:
@@ -334,25 +266,6 @@ def test_no_kdc_is_a_reason_to_try_again(realm: Realm, caplog: pytest.LogCapture
         sender.send_future(topic, None, b"late").result(AMPLE_S)
     sender.close(Deadline(AMPLE_S))
     assert why_unreachable(properties, Deadline(AMPLE_S)) is None
-
-
-def test_the_proxy_serves_no_other_program(realm: Realm) -> None:
-    """Whoever connects without the password learns no topic and reaches no broker."""
-    proxy = SaslProxy(wire_settings(realm.properties()), lambda broker, error: None)
-    config = proxy.librdkafka_config()
-    try:
-        stranger = AdminClient({**config, "sasl.password": "guessed", "log_level": 0})
-        with pytest.raises(KafkaException):
-            stranger.list_topics(timeout=2)
-        host, port = config["bootstrap.servers"].split(":")
-        with socket.create_connection((host, int(port)), timeout=AMPLE_S) as sock:
-            request = MetadataRequest(topics=None, version=1)
-            request.with_header(correlation_id=1, client_id="stranger")
-            sock.sendall(request.encode(header=True, framed=True))
-            assert sock.recv(1) == b""
-        assert AdminClient(config).list_topics(timeout=AMPLE_S).brokers
-    finally:
-        proxy.close()
 
 
 def test_a_clients_end_is_its_proxys(realm: Realm) -> None:
