@@ -89,6 +89,7 @@ def clusters(
                 "target.ssl.truststore.location": str(folder / "ca.pem"),
                 "sasl.kerberos.service.name": "kafka",
                 "target.offset.flush.interval.ms": "500",
+                "metrics.listener": "",
                 "sync.topic.configs.enabled": "true",
                 "sync.topic.acls.enabled": "true",
                 "sync.group.offsets.enabled": "true",
@@ -140,7 +141,12 @@ def test_a_flow_is_checked_and_copied(
 
         properties = {**pair.properties, "source->target.topics": topic}
         with mirror_maker(properties, tmp_path / "mm2", log) as mirror:
-            wait_until(lambda: pair.copied(topic) == 500, 60, "500 records copied")
+            wait_until(
+                lambda: mirror.poll() is not None or pair.copied(topic) == 500,
+                60,
+                "500 records copied",
+            )
+            assert mirror.poll() is None, log.read_text()
             target = pair.target.bootstrap_servers
             wait_until(
                 lambda: committed(target, "readers", pair.remote(topic)) == 100,
