@@ -19,12 +19,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from api.rest.roles import Role, roles_of
-from connect.clients.security.jaas import parse_jaas
+from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
 from connect.config.java_options import system_property
 from connect.config.properties import load_properties
 from connect.config.types import invalid_value
@@ -35,15 +32,10 @@ __all__ = ["BASIC_AUTH_EXTENSION", "Users", "users_of"]
 BASIC_AUTH_EXTENSION = (
     "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 )
-LOGIN_CONFIG = "java.security.auth.login.config"
 
 _EXTENSIONS_KEY = "rest.extension.classes"
 _ENTRY = "KafkaConnect"
 _LOGIN_MODULE = "PropertyFileLoginModule"
-_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_JAAS_ENTRY = re.compile(
-    r"""(?P<name>[^\s{}"';]+)\s*\{(?P<body>(?:[^{}"']|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')*)\}\s*;""",
-)
 
 
 class Users:
@@ -101,31 +93,11 @@ def users_of(
             f"{LOGIN_CONFIG}",
             key=LOGIN_CONFIG,
         )
-    file = _users_file(location)
-    users = load_properties(file)
-    if not users:
-        # Java then admits everybody, although the operator asked for authentication.
-        raise invalid_value(
-            LOGIN_CONFIG,
-            location,
-            f"the file of users {file} names no user; add a line user=password, or remove"
-            f" {_EXTENSIONS_KEY} to let everybody in",
-        )
-    return Users(users, roles_of(props, users))
+    return Users(load_properties(_users_file(location)))
 
 
 def _users_file(location: str) -> str:
-    path = location.removeprefix("file:")
-    try:
-        text = Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise invalid_value(LOGIN_CONFIG, location, f"cannot be read: {reason}") from error
-    plain = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
-    entries = {found["name"]: found["body"] for found in _JAAS_ENTRY.finditer(plain)}
-    if _ENTRY not in entries:
-        raise invalid_value(LOGIN_CONFIG, location, f"it has no entry {_ENTRY} {{ ... }};")
-    module = parse_jaas(entries[_ENTRY])
+    module = read_jaas_entry(location, _ENTRY)
     if module.name != _LOGIN_MODULE:
         raise invalid_value(
             LOGIN_CONFIG,

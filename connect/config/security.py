@@ -101,7 +101,7 @@ _SASL_KEYS = (
         _STRING,
         "GSSAPI",
         _MEDIUM,
-        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI or AWS_MSK_IAM.",
     ),
     _key("sasl.jaas.config", _PASSWORD, None, _MEDIUM, "The login module and its options."),
     _key(

@@ -228,6 +228,8 @@ KINDS: dict[ClientKind, dict[str, Mapped]] = {
     "admin": COMMON,
 }
 
+_TICKETS = "tickets are renewed after half their life, when a connection is opened"
+
 # Java client keys without a counterpart here, with the reason if it helps.
 WITHOUT_COUNTERPART: dict[str, str] = {
     "auto.include.jmx.reporter": "metrics are on the /metrics page",
@@ -248,9 +250,10 @@ WITHOUT_COUNTERPART: dict[str, str] = {
     "partitioner.class": "records keep their partition",
     "partitioner.ignore.keys": "records keep their partition",
     "retries": "calls are retried until their timeout",
-    "sasl.kerberos.min.time.before.relogin": "no command is run to get Kerberos tickets",
-    "sasl.kerberos.ticket.renew.jitter": "",
-    "sasl.kerberos.ticket.renew.window.factor": "",
+    "sasl.kerberos.kinit.cmd": "libkrb5 gets the tickets, and no command is run",
+    "sasl.kerberos.min.time.before.relogin": _TICKETS,
+    "sasl.kerberos.ticket.renew.jitter": _TICKETS,
+    "sasl.kerberos.ticket.renew.window.factor": _TICKETS,
     "sasl.login.callback.handler.class": "sasl.oauthbearer.* configure how tokens are fetched",
     "sasl.login.read.timeout.ms": "sasl.login.connect.timeout.ms bounds the whole request",
     "sasl.login.refresh.buffer.seconds": "tokens are renewed after 80 % of their life",

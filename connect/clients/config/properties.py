@@ -21,7 +21,12 @@ from connect.clients.config.librdkafka_keys import (
     Mapped,
     is_our_own,
 )
-from connect.clients.config.sasl_properties import librdkafka_sasl, sasl_mechanism, wire_sasl
+from connect.clients.config.sasl_properties import (
+    is_beyond_librdkafka,
+    librdkafka_sasl,
+    sasl_mechanism,
+    wire_sasl,
+)
 from connect.clients.config.settings import (
     AutoOffsetReset,
     Compression,
@@ -68,7 +73,8 @@ def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, A
     """Return the librdkafka configuration for these Java properties. It contains secrets in plain
     text.
 
-    Raises ConfigError with the Java key.
+    If `is_beyond_librdkafka`, it lacks security and brokers, which a `SaslProxy` provides. Raises
+    ConfigError with the Java key.
     """
     given = _given(props)
     # librdkafka would take 9092 for a missing port, and without brokers wait without end.
@@ -88,6 +94,10 @@ def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, A
     elif kind == "consumer":
         _complete_consumer(config)
     protocol = _security_protocol(given)
+    if is_beyond_librdkafka(given):
+        wire_sasl(given)
+        config.pop("bootstrap.servers", None)
+        return config
     config["security.protocol"] = protocol.lower()
     if protocol.endswith("SSL"):
         config.update(librdkafka_tls(given))

@@ -4,19 +4,27 @@
 |---|---|---|
 | PLAIN | PlainLoginModule | username, password |
 | SCRAM-SHA-256, SCRAM-SHA-512 | ScramLoginModule | username, password, tokenauth |
-| GSSAPI | Krb5LoginModule | serviceName |
+| GSSAPI | Krb5LoginModule | principal, keyTab, useKeyTab, ticketCache, serviceName |
 | OAUTHBEARER | OAuthBearerLoginModule | clientId, clientSecret, scope, extension_X, ssl.X |
+| AWS_MSK_IAM | IAMLoginModule | awsProfileName |
+
+Without `sasl.jaas.config`, the login module is that of the entry `KafkaClient` in the JAAS file
+that `-Djava.security.auth.login.config` in KAFKA_OPTS names, as in Java.
 """
 
 from __future__ import annotations
 
+import os
 import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from connect.clients.security.jaas import JAAS_KEY, LoginModule, parse_jaas
+from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
+from connect.clients.security.kerberos import LOGIN_KEY, KerberosLogin
 from connect.clients.security.key_stores import read_trusted_certificates
+from connect.clients.security.msk_iam import MskIamLogin
 from connect.clients.security.oauth import (
     ClientCredentials,
     ClientCredentialsProvider,
@@ -24,11 +32,11 @@ from connect.clients.security.oauth import (
     UnsecuredTokenProvider,
 )
 from connect.clients.security.tls import ssl_context
-from connect.clients.warn_once import warn_once
+from connect.config.java_options import system_property
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.errors import ConfigError
 
-__all__ = ["librdkafka_sasl", "sasl_mechanism", "wire_sasl"]
+__all__ = ["is_beyond_librdkafka", "librdkafka_sasl", "sasl_mechanism", "wire_sasl"]
 
 _MODULES = {
     "PLAIN": "PlainLoginModule",
@@ -36,7 +44,13 @@ _MODULES = {
     "SCRAM-SHA-512": "ScramLoginModule",
     "GSSAPI": "Krb5LoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "AWS_MSK_IAM": "IAMLoginModule",
 }
+# librdkafka has GSSAPI only if it is built with Cyrus SASL, which confluent-kafka's wheels are not.
+_BEYOND_LIBRDKAFKA = frozenset({"GSSAPI", "AWS_MSK_IAM"})
+# Users of MSK have this handler in their properties, and it says no more than the mechanism.
+_MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+_JAAS_ENTRY = "KafkaClient"
 _OAUTH = "sasl.oauthbearer."
 _TOKEN_URL = _OAUTH + "token.endpoint.url"
 _KINIT = "sasl.kerberos.kinit.cmd"
@@ -54,13 +68,22 @@ def sasl_mechanism(props: Mapping[str, str]) -> str:
     return mechanism
 
 
+def is_beyond_librdkafka(props: Mapping[str, str]) -> bool:
+    """Return whether librdkafka lacks the SASL mechanism of these Java properties.
+
+    Its clients then need a `SaslProxy`. Raises ConfigError for unknown mechanisms.
+    """
+    protocol = props.get("security.protocol", "").strip().upper()
+    return protocol.startswith("SASL") and sasl_mechanism(props) in _BEYOND_LIBRDKAFKA
+
+
 def librdkafka_sasl(props: Mapping[str, str]) -> dict[str, Any]:
-    """Return librdkafka's SASL properties. Raises ConfigError for incomplete ones."""
+    """Return librdkafka's SASL properties for a mechanism that it has. Raises ConfigError for
+    incomplete ones.
+    """
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     config: dict[str, Any] = {"sasl.mechanism": mechanism}
-    if mechanism == "GSSAPI":
-        return config | _librdkafka_kerberos(props, module)
     if mechanism == "OAUTHBEARER":
         return config | _librdkafka_oauth(props, module)
     username, password = _credentials(module)
@@ -74,8 +97,9 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
     mechanism = sasl_mechanism(props)
     module = _login_module(props, mechanism)
     if mechanism == "GSSAPI":
-        _say_where_tickets_are_from(props, module)
-        return {"sasl_kerberos_service_name": _service_name(props, module)}
+        return {LOGIN_KEY: _kerberos_login(props, module)}
+    if mechanism == "AWS_MSK_IAM":
+        return {LOGIN_KEY: _msk_iam_login(props, module)}
     if mechanism == "OAUTHBEARER":
         return {"sasl_oauth_token_provider": _token_provider(props, module)}
     username, password = _credentials(module)
@@ -84,11 +108,12 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
 
 def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
     for key in ("sasl.client.callback.handler.class", "sasl.login.class"):
-        if props.get(key):
+        if props.get(key) and (mechanism, props[key]) != ("AWS_MSK_IAM", _MSK_HANDLER):
             raise invalid_value(key, props[key], "Java classes cannot be used here; remove the key")
     text = props.get(JAAS_KEY)
     expected = _MODULES[mechanism]
-    if not text:
+    location = None if text else system_property(LOGIN_CONFIG, os.environ)
+    if not text and not location:
         if mechanism == "GSSAPI" or (mechanism == "OAUTHBEARER" and props.get(_TOKEN_URL)):
             return LoginModule(expected, {})
         raise ConfigError(
@@ -96,7 +121,7 @@ def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
             f"a {expected}",
             key=JAAS_KEY,
         )
-    module = parse_jaas(text)
+    module = parse_jaas(text) if text else read_jaas_entry(location or "", _JAAS_ENTRY)
     if module.name != expected:
         raise ConfigError(
             f"Invalid value [hidden] for configuration {JAAS_KEY}: sasl.mechanism {mechanism} "
@@ -149,27 +174,35 @@ def _service_name(props: Mapping[str, str], module: LoginModule) -> str:
     return name
 
 
-def _librdkafka_kerberos(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:
-    _say_where_tickets_are_from(props, module)
-    return {
-        "sasl.kerberos.service.name": _service_name(props, module),
-        # librdkafka runs this command in a shell, with principal and keytab in it. Without it the
-        # client uses the tickets of the credential cache or the client keytab.
-        "sasl.kerberos.kinit.cmd": "",
-    }
+def _kerberos_login(props: Mapping[str, str], module: LoginModule) -> KerberosLogin:
+    service = _service_name(props, module)
+    keytab, principal = _option(module, "keyTab"), _option(module, "principal")
+    use = (_option(module, "useKeyTab") or ("true" if keytab else "false")).lower()
+    if use == "true":
+        if not keytab or not principal:
+            missing = "principal" if keytab else "keyTab"
+            raise ConfigError(
+                f"Invalid value [hidden] for configuration {JAAS_KEY}: useKeyTab=true needs the "
+                f"option {missing}",
+                key=JAAS_KEY,
+            )
+        return KerberosLogin(service, principal, keytab)
+    return KerberosLogin(service, principal, None, _option(module, "ticketCache"))
 
 
-def _say_where_tickets_are_from(props: Mapping[str, str], module: LoginModule) -> None:
-    """Warn of settings that name another source of tickets than the Kerberos library's own."""
-    given = [f"{name} in {JAAS_KEY}" for name in ("keyTab", "principal") if _option(module, name)]
-    if props.get(_KINIT):
-        given.append(_KINIT)
-    if given:
-        warn_once(
-            "keyTab",
-            f"No effect of {', '.join(given)}: no command is run to get Kerberos tickets. Provide a"
-            " credential cache (KRB5CCNAME) or a client keytab (KRB5_CLIENT_KTNAME)",
+def _msk_iam_login(props: Mapping[str, str], module: LoginModule) -> MskIamLogin:
+    if props.get("security.protocol", "").strip().upper() != "SASL_SSL":
+        raise ConfigError(
+            "sasl.mechanism AWS_MSK_IAM needs security.protocol SASL_SSL", key="security.protocol"
         )
+    for name in module.options:
+        if name not in ("awsProfileName", "awsDebugCreds"):
+            raise ConfigError(
+                f"Invalid value [hidden] for configuration {JAAS_KEY}: the option {name} is not "
+                "supported; name a profile with awsProfileName, which may have a role_arn",
+                key=JAAS_KEY,
+            )
+    return MskIamLogin(_option(module, "awsProfileName"))
 
 
 def _librdkafka_oauth(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:

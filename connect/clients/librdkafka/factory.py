@@ -1,5 +1,6 @@
 """Make librdkafka clients from Java client properties, with their logs in Python's logging.
 
+Where librdkafka lacks the SASL mechanism, the client gets a `SaslProxy`, which ends with it.
 Callers own the clients and close them. librdkafka writes its log lines into the client's event
 queue. They reach Python only while the owner polls, so every owner polls.
 """
@@ -7,20 +8,25 @@ queue. They reach Python only while the owner polls, so every owner polls.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Literal
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
-from connect.clients.config.properties import librdkafka_config
+from connect.clients.config.properties import librdkafka_config, wire_settings
+from connect.clients.config.sasl_properties import is_beyond_librdkafka
 from connect.clients.errors import from_librdkafka
+from connect.clients.librdkafka.sasl_proxy import SaslProxy
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.errors import ConfigError
+from connect.errors import ConfigError, ConnectError
 
 __all__ = ["ClientKind", "LibrdkafkaLog", "admin_client", "consumer", "producer"]
 
 ClientKind = Literal["producer", "consumer", "admin"]
+
+T = TypeVar("T")
 
 LOGGER_NAME = "connect.clients.librdkafka"
 
@@ -81,6 +87,42 @@ def _refused(kind: str, error: Exception) -> ConfigError:
     return ConfigError(f"Making the {kind} failed: {error}")
 
 
+class _Producer(confluent_kafka.Producer):
+    """A producer that a proxy's end can be bound to: confluent-kafka's own class has no weak
+    references.
+    """
+
+
+class _Consumer(confluent_kafka.Consumer):
+    """A consumer, as `_Producer`."""
+
+
+def _made(
+    kind: str,
+    client_class: Callable[..., T],
+    props: Mapping[str, str],
+    config: dict[str, Any],
+    log: LibrdkafkaLog,
+) -> T:
+    """Make a client, with a proxy of its own if librdkafka lacks the mechanism of `props`."""
+
+    def told(broker: str, error: ConnectError) -> None:
+        log.log(logging.WARNING, "%s [proxy] %s", f"BROKER {broker}", error)
+
+    proxy = SaslProxy(wire_settings(props), told) if is_beyond_librdkafka(props) else None
+    if proxy is not None:
+        config.update(proxy.librdkafka_config())
+    try:
+        client = client_class(config, logger=log)
+    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+        if proxy is not None:
+            proxy.close()
+        raise _refused(kind, error) from error
+    if proxy is not None:
+        weakref.finalize(client, proxy.close)
+    return client
+
+
 def admin_client(
     props: Mapping[str, str],
     *,
@@ -93,10 +135,7 @@ def admin_client(
     `overrides` have librdkafka's names and are applied last.
     """
     config = _config(props, "admin", overrides)
-    try:
-        return AdminClient(config, logger=log or _log_for(config, "admin"))
-    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
-        raise _refused("admin client", error) from error
+    return _made("admin client", AdminClient, props, config, log or _log_for(config, "admin"))
 
 
 def producer(
@@ -111,10 +150,7 @@ def producer(
     config = _config(props, "producer", overrides)
     # Same as Java for every key that is not null; records without a key go to any partition.
     config.setdefault("partitioner", "murmur2_random")
-    try:
-        return confluent_kafka.Producer(config, logger=log or _log_for(config, "producer"))
-    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
-        raise _refused("producer", error) from error
+    return _made("producer", _Producer, props, config, log or _log_for(config, "producer"))
 
 
 def consumer(
@@ -130,7 +166,4 @@ def consumer(
     """
     fixed = {"enable.auto.commit": False, "enable.auto.offset.store": False}
     config = _config(props, "consumer", {**fixed, **(overrides or {})})
-    try:
-        return confluent_kafka.Consumer(config, logger=log or _log_for(config, "consumer"))
-    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
-        raise _refused("consumer", error) from error
+    return _made("consumer", _Consumer, props, config, log or _log_for(config, "consumer"))

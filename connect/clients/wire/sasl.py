@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from connect.clients.wire.connection import WireConnection
     from connect.clock import Deadline
 
-__all__ = ["authenticate"]
+__all__ = ["authenticate", "check_handshake", "exchange"]
 
 install()
 
@@ -36,7 +36,16 @@ def authenticate(connection: WireConnection, settings: WireSettings, deadline: D
     used with these settings, and the errors of `WireConnection.call`.
     """
     name = settings.sasl_mechanism or ""
-    _handshake(connection, name, deadline)
+    response = connection.call(SaslHandshakeRequest(mechanism=name, version=1), deadline)
+    check_handshake(response, connection, name)
+    return exchange(connection, settings, deadline)
+
+
+def exchange(connection: WireConnection, settings: WireSettings, deadline: Deadline) -> int:
+    """Exchange the mechanism's messages after a SaslHandshake. Returns and raises as `authenticate`
+    does.
+    """
+    name = settings.sasl_mechanism or ""
     mechanism = _mechanism(connection, name, settings)
     lifetime_ms = 0
     while not mechanism.is_done():
@@ -55,8 +64,8 @@ def authenticate(connection: WireConnection, settings: WireSettings, deadline: D
     return lifetime_ms
 
 
-def _handshake(connection: WireConnection, name: str, deadline: Deadline) -> None:
-    response = connection.call(SaslHandshakeRequest(mechanism=name, version=1), deadline)
+def check_handshake(response: Any, connection: WireConnection, name: str) -> None:
+    """Raise `AuthenticationFailed` if the broker refused the mechanism `name`."""
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationFailed(
             f"{connection} does not offer sasl.mechanism {name}; "

@@ -11,8 +11,14 @@ import pytest
 from kafka.net.sasl import SASL_MECHANISMS
 
 from connect.clients import warn_once
-from connect.clients.config.sasl_properties import librdkafka_sasl, sasl_mechanism, wire_sasl
-from connect.clients.security.jaas import JAAS_KEY
+from connect.clients.config.properties import librdkafka_config
+from connect.clients.config.sasl_properties import (
+    is_beyond_librdkafka,
+    librdkafka_sasl,
+    sasl_mechanism,
+    wire_sasl,
+)
+from connect.clients.security.kerberos import LOGIN_KEY, KerberosLogin
 from connect.clients.security.oauth import FileTokenProvider, UnsecuredTokenProvider
 from connect.errors import ConfigError
 
@@ -52,32 +58,81 @@ def test_user_and_password_reach_both_clients(mechanism: str, jaas: str) -> None
 
 def test_kerberos_is_the_default_as_in_java() -> None:
     assert sasl_mechanism({}) == "GSSAPI"
-    props = kerberos("useTicketCache=true", sasl_kerberos_service_name="kafka")
-    assert wire_sasl(props) == {"sasl_kerberos_service_name": "kafka"}
 
 
 @pytest.mark.parametrize(
-    ("options", "kinit"),
+    ("options", "login"),
     [
-        ("useTicketCache=true", ""),
-        ('useKeyTab=true keyTab="/k" principal="mm@R"', ""),
-        ('keyTab="/k" principal="mm; touch /tmp/injected; #"', ""),
-        ('keyTab="/k$(touch /tmp/injected)"', "touch /tmp/injected; kinit"),
+        (
+            'useKeyTab=true storeKey=true keyTab="/k" principal="mm/host@R"',
+            KerberosLogin("kafka", "mm/host@R", "/k"),
+        ),
+        ('keyTab="/k" principal="mm@R"', KerberosLogin("kafka", "mm@R", "/k")),
+        ("useTicketCache=true", KerberosLogin("kafka")),
+        (
+            'useTicketCache=true ticketCache="/tmp/cc" principal="mm@R"',
+            KerberosLogin("kafka", "mm@R", None, "/tmp/cc"),
+        ),
+        ('useKeyTab=false keyTab="/k"', KerberosLogin("kafka")),
     ],
 )
-def test_nothing_of_a_kerberos_login_reaches_a_shell(options: str, kinit: str) -> None:
-    props = kerberos(f'serviceName="kafka" {options}', sasl_kerberos_kinit_cmd=kinit)
-    assert librdkafka_sasl(props) == {
-        "sasl.mechanism": "GSSAPI",
-        "sasl.kerberos.service.name": "kafka",
-        "sasl.kerberos.kinit.cmd": "",
+def test_a_kerberos_login(options: str, login: KerberosLogin) -> None:
+    by_property = kerberos(options, sasl_kerberos_service_name="kafka")
+    assert wire_sasl(by_property) == {LOGIN_KEY: login}
+    assert wire_sasl(kerberos(options + ' serviceName="kafka"')) == {LOGIN_KEY: login}
+
+
+def test_librdkafka_gets_no_kerberos_property() -> None:
+    """Its own GSSAPI runs a shell with the principal and the keytab's path."""
+    props = kerberos('keyTab="/k" principal="$(touch /tmp/x)"', sasl_kerberos_service_name="kafka")
+    props |= {
+        "security.protocol": "SASL_PLAINTEXT",
+        "bootstrap.servers": "broker:9092",
+        "sasl.kerberos.kinit.cmd": "touch /tmp/x",
+        "sasl.kerberos.min.time.before.relogin": "1000",
     }
+    assert is_beyond_librdkafka(props)
+    config = librdkafka_config(props, "admin")
+    assert not [key for key in config if "sasl" in key or key == "bootstrap.servers"]
+    assert "touch" not in str(config)
 
 
-def test_a_keytab_without_effect_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    wire_sasl(kerberos('serviceName="kafka" keyTab="/k"'))
-    assert f"keyTab in {JAAS_KEY}" in caplog.text
-    assert "KRB5_CLIENT_KTNAME" in caplog.text
+@pytest.mark.parametrize(
+    ("props", "expected"),
+    [
+        ({}, False),
+        ({"sasl.mechanism": "GSSAPI"}, False),
+        ({"security.protocol": "SASL_SSL"}, True),
+        ({"security.protocol": " sasl_plaintext ", "sasl.mechanism": "GSSAPI"}, True),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, False),
+    ],
+)
+def test_the_mechanisms_that_librdkafka_lacks(props: dict[str, str], expected: bool) -> None:
+    assert is_beyond_librdkafka(props) is expected
+
+
+def test_a_jaas_file_in_kafka_opts_logs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "client jaas.conf"
+    path.write_text(
+        """// Of the machine's operators.
+        KafkaServer { a.Krb5LoginModule required keyTab="/other" principal="kafka@R"; };
+        KafkaClient {
+            com.sun.security.auth.module.Krb5LoginModule required
+            useKeyTab=true keyTab="/k" principal="mm/host@R" serviceName="kafka";
+        };"""
+    )
+    monkeypatch.setenv("KAFKA_OPTS", f"-Xmx1g '-Djava.security.auth.login.config={path}'")
+    assert wire_sasl({}) == {LOGIN_KEY: KerberosLogin("kafka", "mm/host@R", "/k")}
+
+    own = kerberos('keyTab="/own" principal="o@R" serviceName="kafka"')
+    assert wire_sasl(own) == {LOGIN_KEY: KerberosLogin("kafka", "o@R", "/own")}
+
+    with pytest.raises(ConfigError, match="needs a PlainLoginModule, not a Krb5LoginModule"):
+        wire_sasl({"sasl.mechanism": "PLAIN"})
+
+    path.write_text("KafkaServer { a.Krb5LoginModule required; };")
+    with pytest.raises(ConfigError, match=r"it has no entry KafkaClient \{ \.\.\. \};"):
+        wire_sasl({})
 
 
 def test_client_credentials_come_from_properties_or_options() -> None:
@@ -172,6 +227,16 @@ def test_kafka_pythons_mechanisms_take_the_arguments(props: dict[str, str]) -> N
         ),
         (kerberos('keyTab="/k"'), "sasl.kerberos.service.name", "Missing required"),
         (
+            kerberos('serviceName="a" useKeyTab=true principal="p"'),
+            "sasl.jaas.config",
+            "useKeyTab=true needs the option keyTab",
+        ),
+        (
+            kerberos('serviceName="a" keyTab="/k"'),
+            "sasl.jaas.config",
+            "useKeyTab=true needs the option principal",
+        ),
+        (
             kerberos('serviceName="a"', sasl_kerberos_service_name="b"),
             "sasl.kerberos.service.name",
             "must be equal",
@@ -203,7 +268,8 @@ def test_kafka_pythons_mechanisms_take_the_arguments(props: dict[str, str]) -> N
 def test_what_is_wrong_is_named_without_secrets(
     props: dict[str, str], key: str, reason: str
 ) -> None:
-    for read in (librdkafka_sasl, wire_sasl):
+    by_librdkafka = props.get("sasl.mechanism") is not None
+    for read in (librdkafka_sasl, wire_sasl) if by_librdkafka else (wire_sasl,):
         with pytest.raises(ConfigError) as caught:
             read(props)
         assert caught.value.key == key
