@@ -116,6 +116,20 @@ class TaskHistory:
             resume=last + 1,
         )
 
+    def skipped(self, partition: CopiedPartition, first: int, last: int, reason: str) -> None:
+        """Record source offsets that are copied nowhere, because the user chose so."""
+        self._event(
+            partition,
+            "skipped",
+            "skip",
+            reason,
+            side="source",
+            first=first,
+            last=last,
+            records=last - first + 1,
+            resume=last + 1,
+        )
+
     def already_copied(self, partition: CopiedPartition, first: int, records: int) -> None:
         """Record the records after the stored offset that were on the target already, because of a
         crash."""
