@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TypeVar
@@ -96,8 +96,9 @@ def load_plugin(
             f"Invalid value {name} for {option}: it is not a subclass of "
             f"{base.__module__}.{base.__qualname__}"
         )
+    make: Callable[..., Plugin] = found
     try:
-        return found() if argument is None else found(argument)
+        return make() if argument is None else make(argument)
     except Exception as error:
         raise ConfigError(
             f"Invalid value {name} for {option}: making it failed: {error}"
