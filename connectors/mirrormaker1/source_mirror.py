@@ -80,6 +80,7 @@ class SourceMirror:
         self._stop = threading.Event()
         self._commit_at = self._look_at = self._check_at = self._tell_at = 0.0
         self._subscribed: Sequence[str] = ()
+        self._missing: set[str] = set()
         self._assigned: set[TopicPartition] = set()
         self._undecided: set[TopicPartition] = set()
         self._fresh: set[TopicPartition] = set()
@@ -188,7 +189,11 @@ class SourceMirror:
             self._subscribe(found.wanted)
 
     def _subscribe(self, wanted: Mapping[str, int]) -> None:
-        topics = sorted(wanted)
+        # While a leader is elected a listing may lack a topic, for which the group need not
+        # rebalance.
+        missing = set(self._subscribed) - wanted.keys()
+        topics = sorted({*wanted, *(missing - self._missing)})
+        self._missing = missing
         if not topics:
             _LOG.warning("%s: no topic matches yet", self.name)
             self._look_at = min(self._look_at, self._clock.monotonic() + _RETRY_LOOK_S)
@@ -232,6 +237,7 @@ class SourceMirror:
                 self._records.add(key)
                 # At first the consumer stands at the committed offset by itself.
                 self._group.resume(key, None if key in self._fresh else committed)
+        self._paused = False  # Those that were resumed; `_hold_back` decides anew.
         if by_bytes:
             self._batches.add(by_bytes)
         self._undecided -= ready

@@ -51,7 +51,9 @@ def test_abort_is_the_default_and_has_three_names(
 
 
 def test_all_former_options_are_accepted() -> None:
-    found = parsed(*"--new.consumer --num.streams 4 --num.producers 2 --queue.size 10000".split())
+    found = parsed(
+        *["--new.consumer", "--num.streams", "4", "--num.producers", "2", "--queue.size", "10000"]
+    )
     assert (found.streams, found.producers, found.queue) == (4, 2, 10000)
 
 
@@ -93,12 +95,12 @@ def test_the_checker_prints_the_table_of_the_manual(capsys: pytest.CaptureFixtur
     offset_checker.print_rows(rows, {1: "dc1:9092"})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [
-        "Group Topic Pid Offset logSize Lag Owner".split(),
-        "KafkaMirror test-topic 0 5 5 0 none".split(),
-        "KafkaMirror test-topic 1 3 10 7 mm-0".split(),
-        "KafkaMirror test-topic 2 unknown 7 unknown none".split(),
+        ["Group", "Topic", "Pid", "Offset", "logSize", "Lag", "Owner"],
+        ["KafkaMirror", "test-topic", "0", "5", "5", "0", "none"],
+        ["KafkaMirror", "test-topic", "1", "3", "10", "7", "mm-0"],
+        ["KafkaMirror", "test-topic", "2", "unknown", "7", "unknown", "none"],
         ["BROKER", "INFO"],
-        "1 -> dc1:9092".split(),
+        ["1", "->", "dc1:9092"],
     ]
 
 
