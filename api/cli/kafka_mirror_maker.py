@@ -287,11 +287,7 @@ def _topics(arguments: argparse.Namespace) -> TopicList:
 
 def _read(path: Path, translate: client_properties.Translate) -> dict[str, str]:
     """Read one file, and log what is said about its keys."""
-    try:
-        given = load_properties(path)
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror or error}") from error
-    found = translate(path.name, given)
+    found = translate(path.name, load_properties(path))
     for warning in found.warnings:
         log.warning("%s", warning)
     return ConfigProviders.from_properties(found.properties).resolve(found.properties)

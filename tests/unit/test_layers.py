@@ -78,7 +78,7 @@ INSIDE: dict[str, list[str]] = {
         "standalone",
         "distributed",
     ],
-    "connectors": ["files spark", "mirror", "mirrormaker", "dataframes"],
+    "connectors": ["files spark", "mirror", "mirrormaker mirrormaker1", "dataframes"],
     "connectors.mirror": [
         "api_support background config formats metrics",
         "history load_class",

@@ -83,7 +83,7 @@ def test_a_missing_file_ends_with_1(
 ) -> None:
     both_files[1] = "/none/c.properties"
     assert kafka_mirror_maker.main([*both_files, "--include", "a"]) == 1
-    assert "Cannot read /none/c.properties" in capsys.readouterr().err
+    assert "Could not read properties from file /none/c.properties" in capsys.readouterr().err
 
 
 def test_the_checker_prints_the_table_of_the_manual(capsys: pytest.CaptureFixture[str]) -> None:
