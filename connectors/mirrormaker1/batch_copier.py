@@ -23,9 +23,9 @@ __all__ = ["BatchCopier", "OnRefused"]
 
 _LOG = logging.getLogger(__name__)
 
-OnRefused = Callable[[TopicPartition, int, str], bool]
-"""(source partition, source offset, reason): a record that the target refused for good, or that the
-source cannot give. Returns whether to go on without it."""
+OnRefused = Callable[[TopicPartition, int, int, str], bool]
+"""(source partition, first offset, last offset, reason): records that the target refused for good,
+or that cannot be read. Returns whether to go on without them."""
 
 _TURN_S = 0.1
 
@@ -38,7 +38,7 @@ class _Skipped:
 
     def put(self, aside: QuarantinedRecords) -> Future[None]:
         done: Future[None] = Future()
-        if self._on_refused(aside.source, aside.first, aside.reason):
+        if self._on_refused(aside.source, aside.first, aside.last, aside.reason):
             done.set_result(None)
         return done
 
@@ -163,7 +163,6 @@ class BatchCopier:
             self._clock,
             on_loss=self._lost,
             quarantine=self._skipped,
-            on_quarantined=self._skip,
         )
 
     def _acked(self, _: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
@@ -198,7 +197,3 @@ class BatchCopier:
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         if self._history is not None:
             self._history.lost(partition, loss)
-
-    def _skip(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
-        if self._history is not None:
-            self._history.skipped(partition, aside.first, aside.last, aside.reason)

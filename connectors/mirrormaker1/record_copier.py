@@ -4,6 +4,11 @@ Records of the group's consumer go to a librdkafka producer, which partitions li
 partitioner. A source offset is acknowledged once all that was written for it, and for every record
 before it, is acknowledged. Everything runs on the owner's thread; it never waits for the target
 except in `flush`.
+
+A broker refuses a whole batch for one bad record. So after a refusal the owner goes back to the
+acknowledged positions, and the records up to the refused ones are sent one at a time: the record
+that is then refused is the bad one. Some records of other partitions may be written again, in their
+order, as after a restart.
 """
 
 from __future__ import annotations
@@ -17,16 +22,27 @@ import confluent_kafka
 
 from connect.clients.errors import from_librdkafka
 from connect.clock import Deadline
+from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
+from connectors.mirrormaker1.batch_copier import OnRefused
 from connectors.mirrormaker1.plugins import ConsumedRecord, MessageHandler, ProducedRecord
 
-__all__ = ["AckedOffsets", "OnFailed", "RecordCopier", "SameRecord"]
-
-OnFailed = Callable[[TopicPartition, int, str], bool]
-"""(source partition, source offset, reason): what was written for it was refused for good. Returns
-whether to go on without it; else its offset is never acknowledged."""
+__all__ = ["AckedOffsets", "RecordCopier", "SameRecord"]
 
 _FLUSH_TURN_S = 0.2
+_ONE_AT_A_TIME_S = 0.005
+_RETRY_S = 1.0
+
+_BAD_RECORD = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+    }
+)
+"""Errors that a record, or another one of its batch, has for its own sake."""
 
 
 class SameRecord(MessageHandler):
@@ -77,11 +93,20 @@ class RecordCopier:
     """Writes records of partitions that were added. Owns no client: `producer` is its owner's."""
 
     def __init__(
-        self, producer: confluent_kafka.Producer, handler: MessageHandler, on_failed: OnFailed
+        self,
+        producer: confluent_kafka.Producer,
+        handler: MessageHandler,
+        on_refused: OnRefused,
+        on_failed: Callable[[str], None],
     ) -> None:
+        """`on_failed`: called with the reason if the target refuses records for another reason than
+        their own, such as a missing permission; they are sent again."""
         self._producer = producer
         self._handler = handler
+        self._on_refused = on_refused
         self._on_failed = on_failed
+        self._careful_to: dict[TopicPartition, int] = {}
+        self._rewind_s: float | None = None
         self._partitions: dict[TopicPartition, AckedOffsets | None] = {}
         self._backlog: deque[tuple[AckedOffsets, _Pending, ConsumedRecord, ProducedRecord]]
         self._backlog = deque()
@@ -95,8 +120,24 @@ class RecordCopier:
 
     @property
     def full(self) -> bool:
-        """Whether the producer's buffer is full, so that nothing should be consumed now."""
-        return bool(self._backlog or self._ready)
+        """Whether nothing should be consumed now, because records wait for the producer."""
+        return bool(self._backlog or self._ready) or self._rewind_s is not None
+
+    @property
+    def rewind_s(self) -> float | None:
+        """Return in how many seconds the owner should call `rewind`; None: it need not."""
+        return self._rewind_s
+
+    def rewind(self) -> dict[TopicPartition, int]:
+        """Forget what was consumed but not acknowledged. Return the offsets at which the partitions
+        must be consumed anew. Call after `flush`."""
+        self._rewind_s = None
+        self._backlog.clear()
+        self._ready.clear()
+        positions = {key: acked.position for key, acked in self._partitions.items() if acked}
+        for key, position in positions.items():
+            self._partitions[key] = AckedOffsets(position)
+        return positions
 
     def add(self, partition: TopicPartition) -> None:
         """Take records of this partition from now on."""
@@ -107,6 +148,7 @@ class RecordCopier:
         acknowledgements change nothing."""
         for partition in partitions:
             self._partitions.pop(partition, None)
+            self._careful_to.pop(partition, None)
         kept = self._partitions.values()
         self._backlog = deque(each for each in self._backlog if any(each[0] is one for one in kept))
         self._ready = deque(each for each in self._ready if _key(each) in self._partitions)
@@ -124,8 +166,8 @@ class RecordCopier:
 
     def step(self) -> None:
         """Serve acknowledgements, and write what waits for room in the producer's buffer."""
-        self._producer.poll(0)
-        while self._send_backlog() and self._ready:
+        self._producer.poll(_ONE_AT_A_TIME_S if self._careful_to and self._backlog else 0)
+        while self._rewind_s is None and self._send_backlog() and self._ready:
             self._handle(self._ready.popleft())
 
     def flush(self, deadline: Deadline) -> bool:
@@ -150,15 +192,18 @@ class RecordCopier:
         self._settle(acked, pending)
 
     def _send_backlog(self) -> bool:
-        """Hand waiting records to the producer. Returns False if its buffer is full."""
+        """Hand waiting records to the producer. Returns False if it takes no more now."""
         while self._backlog:
+            if self._careful_to and len(self._producer):
+                return False
             acked, pending, consumed, produced = self._backlog[0]
             try:
                 self._send(acked, pending, consumed, produced)
             except BufferError:
                 return False
             except confluent_kafka.KafkaException as error:
-                self._failed(acked, pending, consumed, produced, error.args[0])
+                # The producer itself refuses this record, and no other.
+                self._refused(acked, pending, consumed, produced, error.args[0])
             self._backlog.popleft()
         return True
 
@@ -196,19 +241,50 @@ class RecordCopier:
         source = (consumed.topic, consumed.partition)
         if self._partitions.get(source) is not acked:
             return  # The partition was given up before.
-        what = f"writing the record of {source[0]}-{source[1]} at offset {consumed.offset}"
-        reason = from_librdkafka(error, f"{what} to {produced.topic}")
-        if self._on_failed(source, consumed.offset, str(reason)):
+        if error.code() not in _BAD_RECORD:
+            self._rewind_s = max(self._rewind_s or 0.0, _RETRY_S)
+            self._on_failed(str(_reason(consumed, produced, error)))
+        elif source in self._careful_to:
+            self._refused(acked, pending, consumed, produced, error)
+        else:
+            self._rewind_s = self._rewind_s or 0.0
+        if self._rewind_s is not None:
+            to = self._careful_to.get(source, -1)
+            self._careful_to[source] = max(to, consumed.offset)
+
+    def _refused(
+        self,
+        acked: AckedOffsets,
+        pending: _Pending,
+        consumed: ConsumedRecord,
+        produced: ProducedRecord,
+        error: confluent_kafka.KafkaError,
+    ) -> None:
+        source, offset = (consumed.topic, consumed.partition), consumed.offset
+        if self._on_refused(source, offset, offset, str(_reason(consumed, produced, error))):
             self._settle(acked, pending)
 
     def _settle(self, acked: AckedOffsets, pending: _Pending) -> None:
         acked.done(pending)
         if pending.waiting == 0:
             self.records += 1
+        if pending.waiting == 0 and self._careful_to:
+            self._careful_to = {
+                key: to
+                for key, to in self._careful_to.items()
+                if (now := self._partitions.get(key)) is None or now.position <= to
+            }
 
 
 def _key(message: Any) -> TopicPartition:
     return (message.topic(), message.partition())
+
+
+def _reason(
+    consumed: ConsumedRecord, produced: ProducedRecord, error: confluent_kafka.KafkaError
+) -> ConnectError:
+    what = f"writing the record of {consumed.topic}-{consumed.partition} at {consumed.offset}"
+    return from_librdkafka(error, f"{what} to {produced.topic}", f"Write on {produced.topic}")
 
 
 def _consumed(message: Any) -> ConsumedRecord:

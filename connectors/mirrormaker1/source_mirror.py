@@ -128,7 +128,7 @@ class SourceMirror:
             self._engine_settings, self._refused, self._history, self._clock
         )
         self._records = RecordCopier(
-            self._producer, settings.handler or SameRecord(), self._refused
+            self._producer, settings.handler or SameRecord(), self._refused, self._unwritten
         )
         self._lookup = Lookup(props, settings.producer, self._producer, settings.topics)
         self._group = SourceGroup(props, self._on_assigned, self._on_revoked, self._on_lost)
@@ -165,7 +165,13 @@ class SourceMirror:
         self._check()
 
     def _hold_back(self) -> None:
-        """Consume only while the producer has room."""
+        """Consume only while the producer has room; after a refusal, go back."""
+        rewind_s = self._records.rewind_s
+        if rewind_s is not None and self.failure is None and not self._stop.wait(rewind_s):
+            self._records.flush(Deadline(_DRAIN_S, self._clock))
+            self._paused = False
+            for key, offset in self._records.rewind().items():
+                self._group.resume(key, offset)
         if self._paused is not self._records.full:
             self._paused = self._records.full
             self._group.pause(self._records.partitions, on=self._paused)
@@ -273,21 +279,29 @@ class SourceMirror:
             self.failure = reason
             _LOG.error("%s: stopping, because --abort.on.send.failure=true: %s", self.name, reason)
 
-    def _refused(self, key: TopicPartition, offset: int, reason: str) -> bool:
-        """Judge a record that the target refused for good: stop, or skip it."""
+    def _refused(self, key: TopicPartition, first: int, last: int, reason: str) -> bool:
+        """Judge records that the target refused for good: stop, or skip them."""
         if self._settings.abort_on_send_failure:
             self._fail(reason)
             return False
-        self.skipped += 1
+        self.skipped += last - first + 1
         _LOG.error(
             "%s: skipped the record of %s-%d at offset %d (%d skipped since the start): %s",
             self.name,
             *key,
-            offset,
+            first,
             self.skipped,
             reason,
         )
+        self._history.skipped(key, first, last, f"{key[0]}-{key[1]}: {reason}")
         return True
+
+    def _unwritten(self, reason: str) -> None:
+        """Judge a send that failed for a reason that a person can remove."""
+        if self._settings.abort_on_send_failure:
+            self._fail(reason)
+        else:
+            _LOG.warning("%s: trying again: %s", self.name, reason)
 
     # The group's calls.
 

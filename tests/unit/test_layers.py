@@ -107,6 +107,13 @@ INSIDE: dict[str, list[str]] = {
         "mirror_maker",
         "check flow_lookup",
     ],
+    "connectors.mirrormaker1": [
+        "client_properties offset_checker plugins topics",
+        "batch_copier lookup settings source_group",
+        "record_copier",
+        "source_mirror",
+        "mirror_maker1",
+    ],
     "api": ["http_server", "rest", "dedicated", "cli"],
 }
 

@@ -6,7 +6,7 @@ Belongs to the task's thread. It does nothing if the history is disabled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.types import SecretStr
@@ -116,10 +116,12 @@ class TaskHistory:
             resume=last + 1,
         )
 
-    def skipped(self, partition: CopiedPartition, first: int, last: int, reason: str) -> None:
-        """Record source offsets that are copied nowhere, because the user chose so."""
-        self._event(
-            partition,
+    def skipped(self, source: TopicPartition, first: int, last: int, reason: str) -> None:
+        """Record source offsets that are copied nowhere, because the user chose so. For flows whose
+        copies have the names of their sources."""
+        self._add(
+            source,
+            source[0],
             "skipped",
             "skip",
             reason,
@@ -148,8 +150,14 @@ class TaskHistory:
         )
 
     def _event(
+        self, partition: CopiedPartition, kind: str, action: str, text: str, **details: Any
+    ) -> None:
+        self._add(partition.source, partition.target[0], kind, action, text, **details)
+
+    def _add(
         self,
-        partition: CopiedPartition,
+        source: TopicPartition,
+        target_topic: str,
         kind: str,
         action: str,
         text: str,
@@ -162,16 +170,7 @@ class TaskHistory:
     ) -> None:
         if self._history is not None:
             row = EventRow(
-                kind,
-                *partition.source,
-                partition.target[0],
-                action,
-                side,
-                first,
-                last,
-                records,
-                resume,
-                text,
+                kind, *source, target_topic, action, side, first, last, records, resume, text
             )
             self._history.add(self._flow, row)
 
