@@ -169,9 +169,9 @@ class SourceMirror:
         rewind_s = self._records.rewind_s
         if rewind_s is not None and self.failure is None and not self._stop.wait(rewind_s):
             self._records.flush(Deadline(_DRAIN_S, self._clock))
-            self._paused = False
             for key, offset in self._records.rewind().items():
                 self._group.resume(key, offset)
+            self._paused = True
         if self._paused is not self._records.full:
             self._paused = self._records.full
             self._group.pause(self._records.partitions, on=self._paused)
@@ -243,7 +243,8 @@ class SourceMirror:
                 self._records.add(key)
                 # At first the consumer stands at the committed offset by itself.
                 self._group.resume(key, None if key in self._fresh else committed)
-        self._paused = False  # Those that were resumed; `_hold_back` decides anew.
+        if self._paused:
+            self._group.pause(self._records.partitions, on=True)
         if by_bytes:
             self._batches.add(by_bytes)
         self._undecided -= ready
