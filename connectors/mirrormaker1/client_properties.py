@@ -176,6 +176,8 @@ def consumer(name: str, given: Mapping[str, str]) -> ClientFile:
     ):
         if key in properties:
             properties[key] = convert(properties[key])
+    # As MirrorMaker 1 named its first consumer; member IDs begin with it.
+    properties.setdefault("client.id", f"{properties['group.id']}-0")
     # What Java's consumer does with no property; a mirror is often meant to begin with the oldest.
     properties.setdefault("auto.offset.reset", "latest")
     return ClientFile(properties, tuple(warnings))

@@ -44,7 +44,8 @@ class SourceGroup:
         self.group = props["group.id"]
         config = librdkafka_config(props, "consumer")
         strategy = str(config.get("partition.assignment.strategy", ""))
-        self._cooperative = "cooperative" in strategy
+        # With the newer group protocol (KIP-848) the broker assigns, and always step by step.
+        self._cooperative = "cooperative" in strategy or config.get("group.protocol") == "consumer"
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._on_lost = on_lost

@@ -38,6 +38,7 @@ def test_the_old_consumer_file_is_translated() -> None:
     assert found.properties == {
         "bootstrap.servers": "b:9092",
         "group.id": "dp-MirrorMaker-test-datap1",
+        "client.id": "dp-MirrorMaker-test-datap1-0",
         "receive.buffer.bytes": "1048576",
         "max.partition.fetch.bytes": "2097152",
         "auto.offset.reset": "earliest",
