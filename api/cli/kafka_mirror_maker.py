@@ -16,14 +16,19 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from api.cli.exit_process import leave
+from api.cli.process_group import ProcessGroup
 from api.cli.program import EXIT_OK, EXIT_USAGE, STOP_S, UsageParser, positive, run_program
 from api.cli.stop_signals import StopSignal
 from api.cli.version import add_version
+from api.cli.worker_processes import ask_to_stop_with_parent
 from connect.clock import Deadline
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
@@ -48,6 +53,7 @@ EXIT_STOPPED = 255
 PROGRAM = "kafka-mirror-maker"
 
 _WATCH_S = 0.2
+_KILL_AFTER_S = 5.0
 _COMMIT_MS = 60_000
 _ZOOKEEPER = (
     "ZooKeeper is not used any more. Write bootstrap.servers=HOST:9092 in the file of "
@@ -164,9 +170,10 @@ def _add_former(parser: UsageParser) -> None:
         metavar="N",
         type=positive,
         default=1,
-        help="accepted without effect: one thread copies each source; start more processes with "
-        "the same group.id for more",
+        help="how many members of the group copy, each a process of its own (default: 1); at most "
+        "one for each CPU",
     )
+    parser.add_argument("--stream", type=int, help=argparse.SUPPRESS)
     parser.add_argument(
         "--num.producers",
         dest="producers",
@@ -208,18 +215,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     return run_program(
         PROGRAM,
-        lambda: option_parser().parse_args(argv),
+        lambda: _parsed(sys.argv[1:] if argv is None else argv),
         _run,
         ((ConfigError, EXIT_USAGE), (OSError, EXIT_USAGE), (ConnectError, EXIT_STOPPED)),
         lambda _: logging.INFO,
     )
 
 
+def _parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line, and keep it for the processes of streams."""
+    return option_parser().parse_args(argv, argparse.Namespace(given=list(argv)))
+
+
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.zookeeper is not None:
         raise ConfigError(f"--zkconnect {arguments.zookeeper}: {_ZOOKEEPER}")
-    _name_ignored(arguments)
+    streams = min(arguments.streams, os.cpu_count() or 1)
+    if streams > 1 and arguments.stream is None:
+        return _supervise(arguments, streams)
+    if arguments.stream is None:
+        _name_ignored(arguments, streams)
     stop = StopSignal()
+    ask_to_stop_with_parent()
     sources, settings = _configured(arguments)
     maker = MirrorMaker1(sources, settings)
     maker.start()
@@ -234,14 +251,45 @@ def _run(arguments: argparse.Namespace) -> int:
     return EXIT_OK if ended_well and failure is None else EXIT_STOPPED
 
 
+def _supervise(arguments: argparse.Namespace, streams: int) -> int:
+    """Run a process for each stream; when one ends by itself, all end, as Java's threads did."""
+    # Wrong files are told once, here.
+    _name_ignored(arguments, streams)
+    _topics(arguments)
+    _sources(arguments)
+    _read(arguments.producer, client_properties.producer, tell=True)
+    program = [sys.executable, "-P", "-m", "api.cli.kafka_mirror_maker"]
+    group = ProcessGroup(
+        [[*program, "--stream", str(number), *arguments.given] for number in range(streams)]
+    )
+    stop = StopSignal()
+    group.start()
+    ended = None
+    try:
+        while ended is None and not stop.wait(_WATCH_S):
+            ended = group.ended()
+    finally:
+        ended_well = group.stop(Deadline(STOP_S + _KILL_AFTER_S))
+    if ended is not None:
+        log.error("a stream ended with code %d; all are stopped", ended)
+        return ended or EXIT_STOPPED
+    return EXIT_OK if ended_well else EXIT_STOPPED
+
+
+def _sources(arguments: argparse.Namespace) -> list[SourceFile]:
+    translate = partial(client_properties.consumer, stream=arguments.stream or 0)
+    tell = arguments.stream is None
+    return [
+        SourceFile(path.stem, _read(path, translate, tell=tell)) for path in arguments.consumers
+    ]
+
+
 def _configured(arguments: argparse.Namespace) -> tuple[list[SourceFile], MirrorSettings]:
     """Return what the command line and the files say. Raises `ConfigError`."""
     topics = _topics(arguments)
-    sources = [
-        SourceFile(path.stem, _read(path, client_properties.consumer))
-        for path in arguments.consumers
-    ]
-    producer = _read(arguments.producer, client_properties.producer)
+    sources = _sources(arguments)
+    tell = arguments.stream is None
+    producer = _read(arguments.producer, client_properties.producer, tell=tell)
     handler = listener = None
     if arguments.handler is not None:
         handler = load_plugin(
@@ -285,22 +333,22 @@ def _topics(arguments: argparse.Namespace) -> TopicList:
     return topics
 
 
-def _read(path: Path, translate: client_properties.Translate) -> dict[str, str]:
-    """Read one file, and log what is said about its keys."""
+def _read(path: Path, translate: client_properties.Translate, *, tell: bool) -> dict[str, str]:
+    """Read one file, and log what there is to `tell` about its keys."""
     found = translate(path.name, load_properties(path))
-    for warning in found.warnings:
-        log.warning("%s", warning)
+    if tell:
+        for warning in found.warnings:
+            log.warning("%s", warning)
     return ConfigProviders.from_properties(found.properties).resolve(found.properties)
 
 
-def _name_ignored(arguments: argparse.Namespace) -> None:
+def _name_ignored(arguments: argparse.Namespace, streams: int) -> None:
     """Log options that are accepted without effect."""
     for option, ignored, reason in (
         (
-            "--num.streams",
-            arguments.streams > 1,
-            "one thread copies all partitions of a source; start more processes with the same "
-            "group.id to use more cores",
+            f"--num.streams above {streams}",
+            arguments.streams > streams,
+            "there are no more CPUs",
         ),
         (
             "--num.producers",

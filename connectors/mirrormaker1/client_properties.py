@@ -159,9 +159,10 @@ OLD_PRODUCER_KEYS: Mapping[str, OldKey] = {
 }
 
 
-def consumer(name: str, given: Mapping[str, str]) -> ClientFile:
-    """Return the properties of `--consumer.config`. `name`: the file's, for messages. Raises
-    `ConfigError` without the keys that name cluster and group."""
+def consumer(name: str, given: Mapping[str, str], *, stream: int = 0) -> ClientFile:
+    """Return the properties of `--consumer.config`. `name`: the file's, for messages. `stream`: the
+    number of this member on the host. Raises `ConfigError` without the keys that name cluster and
+    group."""
     properties, warnings = _translated(name, given, OLD_CONSUMER_KEYS)
     _require_brokers(name, properties, given, "source")
     if not properties.get("group.id", "").strip():
@@ -176,8 +177,8 @@ def consumer(name: str, given: Mapping[str, str]) -> ClientFile:
     ):
         if key in properties:
             properties[key] = convert(properties[key])
-    # As MirrorMaker 1 named its first consumer; member IDs begin with it.
-    properties.setdefault("client.id", f"{properties['group.id']}-0")
+    # As MirrorMaker 1 named its consumers; member IDs begin with it.
+    properties.setdefault("client.id", f"{properties['group.id']}-{stream}")
     # What Java's consumer does with no property; a mirror is often meant to begin with the oldest.
     properties.setdefault("auto.offset.reset", "latest")
     return ClientFile(properties, tuple(warnings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from kafka.partitioner.default import murmur2
 
 from connect.config.types import SecretStr
 from connectors.mirror.history.database import read_events
+from connectors.mirrormaker1.offset_checker import group_rows
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime, kafka_runtime
 from tests.support.groups import committed
 from tests.support.mirrormaker1 import LAST_WITH_MM1, files, java_mm1, mm1
@@ -340,12 +342,28 @@ def test_a_message_handler_writes_what_it_returns(
 
 @contextmanager
 def _also_on_path(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Iterator[None]:
-    import os
-
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join([str(directory), os.environ.get("PYTHONPATH", "")])
     )
     yield
+
+
+def test_each_stream_is_a_member_of_the_group(clusters: Clusters, run: Run) -> None:
+    topic = clusters.topic(partitions=2, copies=2)
+    mirror = run(clusters.options("--include", topic, "--num.streams", "2"))
+    members = min(2, os.cpu_count() or 1)
+
+    def owners() -> set[str]:
+        rows = group_rows({"bootstrap.servers": clusters.source}, clusters.group, None)
+        return {row.owner for row in rows if row.owner}
+
+    wait_until(lambda: len(owners()) == members, COPY_S, f"{members} members")
+    for partition in range(2):
+        produce(clusters.source, topic, numbered(50, partition=partition))
+    clusters.wait_committed(topic, {0: 50, 1: 50})
+    assert mirror.stop(STOP_S) == 0
+    for partition in range(2):
+        assert numbers(read_partition(clusters.target, topic, partition)) == list(range(50))
 
 
 def test_two_sources_meet_in_one_target(

@@ -134,7 +134,7 @@ def test_the_pages_table_has_every_option(heading: str, parser: argparse.Argumen
         option
         for action in parser._actions
         for option in action.option_strings
-        if option.startswith("--")
+        if option.startswith("--") and action.help is not argparse.SUPPRESS
     }
     assert listed == declared
 
