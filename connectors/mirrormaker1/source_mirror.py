@@ -81,6 +81,8 @@ class SourceMirror:
         self._commit_at = self._look_at = self._check_at = self._tell_at = 0.0
         self._subscribed: Sequence[str] = ()
         self._missing: set[str] = set()
+        self._told: Mapping[str, str] = {}
+        self._idle = False
         self._assigned: set[TopicPartition] = set()
         self._undecided: set[TopicPartition] = set()
         self._fresh: set[TopicPartition] = set()
@@ -201,7 +203,9 @@ class SourceMirror:
         topics = sorted({*wanted, *(missing - self._missing)})
         self._missing = missing
         if not topics:
-            _LOG.warning("%s: no topic matches yet", self.name)
+            if not self._idle:
+                _LOG.warning("%s: no topic of the source matches yet", self.name)
+            self._idle = True
             self._look_at = min(self._look_at, self._clock.monotonic() + _RETRY_LOOK_S)
         elif topics != self._subscribed:
             _LOG.info("%s: mirroring %d topics: %s", self.name, len(topics), ", ".join(topics))
@@ -228,8 +232,10 @@ class SourceMirror:
             for key in self._undecided & self._asked_for
             if key[0] in found.target and key[0] in found.wanted
         }
-        for topic in sorted({topic for topic, _ in self._undecided} & found.missing.keys()):
-            _LOG.warning("%s: topic %s waits: %s", self.name, topic, found.missing[topic])
+        if found.missing != self._told:
+            self._told = found.missing
+            for topic, reason in sorted(found.missing.items()):
+                _LOG.warning("%s: topic %s waits: %s", self.name, topic, reason)
         by_bytes: dict[TopicPartition, int | None] = {}
         for key in sorted(ready):
             topic = key[0]
@@ -337,6 +343,8 @@ class SourceMirror:
     def _await(self, partitions: Collection[TopicPartition]) -> None:
         """Look these partitions up now; they are copied when the answer is there."""
         self._undecided.update(partitions)
+        # An answer to an earlier question may have older offsets.
+        self._asked_for -= frozenset(partitions)
         self._look_at = self._clock.monotonic()
 
     def _let_go(self, partitions: Collection[TopicPartition]) -> None:
