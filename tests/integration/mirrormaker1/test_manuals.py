@@ -120,7 +120,7 @@ def check_the_lag(servers: str) -> None:
     assert found.returncode == 0, found.stderr
     document = json.loads(found.stdout)
     (row,) = document["partitions"]
-    assert row.pop("owner").startswith(f"{GROUP}-0-")
+    assert row.pop("owner").startswith(f"{GROUP}-")
     assert row == {
         "group": GROUP,
         "topic": "test-topic",
