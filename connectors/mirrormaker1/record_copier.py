@@ -214,11 +214,15 @@ class RecordCopier:
         consumed: ConsumedRecord,
         produced: ProducedRecord,
     ) -> None:
+        alone = bool(self._careful_to)
+
         def delivered(error: confluent_kafka.KafkaError | None, _: object) -> None:
             if error is None:
                 self._settle(acked, pending)
+            elif alone and error.code() in _BAD_RECORD:
+                self._refused(acked, pending, consumed, produced, error)
             else:
-                self._failed(acked, pending, consumed, produced, error)
+                self._failed(acked, consumed, produced, error)
 
         self._producer.produce(
             produced.topic,
@@ -233,24 +237,19 @@ class RecordCopier:
     def _failed(
         self,
         acked: AckedOffsets,
-        pending: _Pending,
         consumed: ConsumedRecord,
         produced: ProducedRecord,
         error: confluent_kafka.KafkaError,
     ) -> None:
+        """Have all that is not acknowledged sent again, up to this record one at a time."""
         source = (consumed.topic, consumed.partition)
         if self._partitions.get(source) is not acked:
-            return  # The partition was given up before.
+            return  # The partition was given up, or is consumed anew already.
+        self._careful_to[source] = max(self._careful_to.get(source, -1), consumed.offset)
+        self._rewind_s = self._rewind_s or 0.0
         if error.code() not in _BAD_RECORD:
-            self._rewind_s = max(self._rewind_s or 0.0, _RETRY_S)
+            self._rewind_s = _RETRY_S
             self._on_failed(str(_reason(consumed, produced, error)))
-        elif source in self._careful_to:
-            self._refused(acked, pending, consumed, produced, error)
-        else:
-            self._rewind_s = self._rewind_s or 0.0
-        if self._rewind_s is not None:
-            to = self._careful_to.get(source, -1)
-            self._careful_to[source] = max(to, consumed.offset)
 
     def _refused(
         self,
@@ -261,7 +260,9 @@ class RecordCopier:
         error: confluent_kafka.KafkaError,
     ) -> None:
         source, offset = (consumed.topic, consumed.partition), consumed.offset
-        if self._on_refused(source, offset, offset, str(_reason(consumed, produced, error))):
+        if self._partitions.get(source) is acked and self._on_refused(
+            source, offset, offset, str(_reason(consumed, produced, error))
+        ):
             self._settle(acked, pending)
 
     def _settle(self, acked: AckedOffsets, pending: _Pending) -> None:
