@@ -63,6 +63,12 @@ class ProcessGroup:
         for child in self._children:
             child.check()
 
+    def ended(self) -> int | None:
+        """Return the exit code of a child that ended by itself; None while all run. For groups
+        whose children are not restarted: their owner does not call `check`."""
+        codes = (child.code for child in self._children)
+        return next((code for code in codes if code is not None), None)
+
     def stop(self, deadline: Deadline) -> bool:
         """Ask all children to stop, wait, and kill those that do not. Returns whether all of them
         ended without being killed, with exit code 0."""
@@ -97,6 +103,10 @@ class _Child:
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
+    @property
+    def code(self) -> int | None:
+        return None if self._process is None else self._process.poll()
+
     def start(self) -> None:
         self._restart_at = None
         self._started_at = self._clock.monotonic()
@@ -114,7 +124,7 @@ class _Child:
             if now >= self._restart_at:
                 self.start()
             return
-        code = None if self._process is None else self._process.poll()
+        code = self.code
         if code is None:
             return
         if now - self._started_at >= LIVED_LONG_S:

@@ -21,6 +21,7 @@ import binascii
 import hmac
 from collections.abc import Mapping, Sequence
 
+from api.rest.roles import Role, roles_of
 from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
 from connect.config.java_options import system_property
 from connect.config.properties import load_properties
@@ -93,7 +94,17 @@ def users_of(
             f"{LOGIN_CONFIG}",
             key=LOGIN_CONFIG,
         )
-    return Users(load_properties(_users_file(location)))
+    file = _users_file(location)
+    users = load_properties(file)
+    if not users:
+        # Java then admits everybody, although the operator asked for authentication.
+        raise invalid_value(
+            LOGIN_CONFIG,
+            location,
+            f"the file of users {file} names no user; add a line user=password, or remove"
+            f" {_EXTENSIONS_KEY} to let everybody in",
+        )
+    return Users(users, roles_of(props, users))
 
 
 def _users_file(location: str) -> str:

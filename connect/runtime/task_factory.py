@@ -296,9 +296,7 @@ class WorkerTaskFactory:
             worker_id=self._worker_id,
             metrics=self._metrics,
             reader=OffsetReader(store, new.instance.connector),
-            producer=self._config.task_producer_properties(
-                new.connector_config, f"connector-producer-{new.instance}"
-            ),
+            producer=self._source_clients(new).producer(f"connector-producer-{new.instance}"),
             topic_used=lambda topic: self._topic_used(new.instance, topic),
             clock=self._clock,
             figures=new.figures,

@@ -109,6 +109,7 @@ class Worker:
         # that do.
         group_id = config.originals.get("group.id")
         self._fence = None if group_id is None else ZombieFence(self.clients, group_id, clock)
+        self._engine = EngineThread(f"engine-{worker_id}")
         self.stores = ConnectorStores(self.clients, self.offsets, clock)
         self._maker = WorkerTaskFactory(
             self.clients,

@@ -8,17 +8,19 @@ from contextlib import contextmanager
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     TopicPartition,
 )
 
+from connect.clients.config.properties import wire_settings
+from connect.clients.groups.fetch_offsets import fetch_committed
 from connect.clock import Deadline
+from connect.errors import ConnectError
 from connectors.mirror.formats import Checkpoint
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import read_partition
-from tests.support.topics import admin, topic_names
+from tests.support.topics import topic_names
 from tests.support.waiting import wait_until
 
 __all__ = ["checkpoints", "commit", "committed", "consume", "latest_checkpoints", "member"]
@@ -59,11 +61,13 @@ def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> bool:
 
 
 def committed(servers: str, group: str) -> dict[tuple[str, int], int]:
-    """What a group has committed; nothing for one that does not exist."""
-    client = admin(servers)
-    request = ConsumerGroupTopicPartitions(group)
-    answer = client.list_consumer_group_offsets([request])[group].result(_TIMEOUT_S)
-    return {(each.topic, each.partition): each.offset for each in answer.topic_partitions or ()}
+    """What a group has committed; nothing for one that does not exist. Not through librdkafka: see
+    `fetch_committed`."""
+    settings = wire_settings({"bootstrap.servers": servers})
+    found = fetch_committed(settings, [group], Deadline(_TIMEOUT_S))[group]
+    if isinstance(found, ConnectError):
+        raise found
+    return {key: each.offset for key, each in found.items() if each.offset is not None}
 
 
 def checkpoints(flow: MirroredFlow, group: str | None = None) -> list[Checkpoint]:

@@ -123,6 +123,8 @@ class PageRun:
         def ready() -> bool:
             assert process.running(), f"{self._where(block)} has ended; see {self._log}"
             try:
+                if command.startswith("kafka-mirror-maker"):
+                    return True  # It has no page of its own.
                 if command.startswith("connect-mirror-maker"):
                     health = health_of(f"http://{self._addresses[_METRICS]}")
                     return health["status"] == "healthy" and bool(health["connectors"])

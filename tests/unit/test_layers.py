@@ -79,7 +79,7 @@ INSIDE: dict[str, list[str]] = {
         "standalone",
         "distributed",
     ],
-    "connectors": ["files spark", "mirror", "mirrormaker", "dataframes"],
+    "connectors": ["files spark", "mirror", "mirrormaker mirrormaker1", "dataframes"],
     "connectors.mirror": [
         "api_support background config formats metrics",
         "history load_class",
@@ -110,6 +110,13 @@ INSIDE: dict[str, list[str]] = {
         "mirror_flow",
         "mirror_maker",
         "check flow_lookup",
+    ],
+    "connectors.mirrormaker1": [
+        "client_properties offset_checker plugins topics",
+        "batch_copier lookup settings source_group",
+        "record_copier",
+        "source_mirror",
+        "mirror_maker1",
     ],
     "api": ["http_protocol", "http_server", "rest", "dedicated", "cli"],
 }

@@ -53,7 +53,6 @@ _MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _JAAS_ENTRY = "KafkaClient"
 _OAUTH = "sasl.oauthbearer."
 _TOKEN_URL = _OAUTH + "token.endpoint.url"
-_KINIT = "sasl.kerberos.kinit.cmd"
 _EXTENSION = "extension_"
 _UNSECURED_CLAIM = "unsecuredLoginStringClaim_"
 

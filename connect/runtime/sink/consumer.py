@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
@@ -22,7 +21,7 @@ from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Clock, Deadline
-from connect.config.java_regex import compile_java_regex
+from connect.config.java_regex import JavaRegex, compile_java_regex
 from connect.config.types import ConfigType, parse_value
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.loop import Backoff
@@ -235,7 +234,7 @@ class SinkConsumer:
                 return dict(self._consumer.list_topics(timeout=_LIST_TOPICS_S).topics)
             return dict(self._consumer.list_topics(topic, timeout=_LIST_TOPICS_S).topics)
 
-    def _subscribe_to_matching(self, regex: re.Pattern[str]) -> None:
+    def _subscribe_to_matching(self, regex: JavaRegex) -> None:
         topics = sorted(
             name
             for name in self._listed(None)

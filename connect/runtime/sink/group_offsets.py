@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from connect.clients.errors import broker_code
 from connect.clients.groups.group_offsets import GroupOffsets
 from connect.clock import Deadline
-from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.plugin import OffsetValue
 from connect.protocol.error_codes import ErrorCode

@@ -22,7 +22,7 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.memory import MemoryBudget, SharedMemory
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import InvariantBroken
 from connectors.mirror.copy.partition.target_partition import TargetPartition
@@ -159,11 +159,13 @@ class CopyListener:
 @dataclass(frozen=True, slots=True)
 class EngineEnvironment:
     """Clock, clusters and event loop of an engine, which simulations replace. The engine closes the
-    clusters and the loop. `loop` None: a new one."""
+    clusters and the loop. `loop` None: a new one. `memory`: shared with other engines; None: not
+    shared."""
 
     clock: Clock = SYSTEM_CLOCK
     open_cluster: OpenCluster = ClusterLink
     loop: SelectorLoop | None = None
+    memory: SharedMemory | None = None
 
 
 class CopyContext:
@@ -183,7 +185,9 @@ class CopyContext:
         self.quarantine = quarantine
         self.clock = clock
         self.loop = environment.loop or SelectorLoop(clock)
-        self.budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes)
+        self.budget = MemoryBudget(
+            settings.buffer_bytes, settings.far_buffer_bytes, environment.memory
+        )
         self.partitions: dict[TopicPartition, PartitionCopy] = {}
         self.fetching = True
         self.silent: set[int] = set()
@@ -260,7 +264,8 @@ class CopyContext:
         self.listener.acked(settled.partition, settled.runs, settled.base_offset)
 
     def close(self) -> None:
-        """Close both clusters and the loop."""
+        """Close both clusters and the loop, and leave the memory to other engines."""
         self.source.close()
         self.target.close()
         self.loop.close()
+        self.budget.close()

@@ -21,24 +21,18 @@ from connect.clock import Deadline
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.rates import FlowLimits
-from connectors.mirror.copy.batches.conversion import CopyOptions
-from connectors.mirror.copy.brokers.routing import BrokerRouting
-from connectors.mirror.copy.brokers.source import SourceNode
-from connectors.mirror.copy.brokers.target import TargetNode
-from connectors.mirror.copy.fetch_handler import FetchResponseHandler
-from connectors.mirror.copy.memory import MemoryBudget, SharedMemory
-from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
-from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.copy.positions.log_validation import LogValidation
-from connectors.mirror.copy.positions.offset_reset import OffsetReset, OnLoss
-from connectors.mirror.copy.positions.tail_checks import TailChecks, TailPlan
-from connectors.mirror.copy.produce_handler import OnAcked, ProduceResponseHandler
-from connectors.mirror.copy.quarantine import OnQuarantined, Quarantine
-from connectors.mirror.copy.stall_detector import StallDetector
-from connectors.mirror.copy.throttle import Throttle
-from connectors.mirror.copy.transactions.interfaces import Settled, TransactionPlan
-from connectors.mirror.copy.transactions.manager import TransactionManager
-from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
+from connectors.mirror.copy.context import (
+    CopyContext,
+    CopyListener,
+    EngineEnvironment,
+    Left,
+    Located,
+)
+from connectors.mirror.copy.dispatcher import Dispatcher
+from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.positions.tail_checks import TailLookup
+from connectors.mirror.copy.quarantine import Quarantine
+from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 
@@ -54,77 +48,19 @@ class CopyEngine:
         listener: CopyListener,
         environment: EngineEnvironment | None = None,
         *,
-        tails: TailPlan | None = None,
-        open_cluster: OpenCluster = ClusterLink,
-        loop: SelectorLoop | None = None,
-        memory: SharedMemory | None = None,
+        transactions: TransactionPlan | None = None,
+        quarantine: Quarantine | None = None,
+        tails: TailLookup | None = None,
     ) -> None:
-        """`transactions`: write exactly once; `on_acked` then receives committed batches only.
-        `on_begun`: called with the start position of a partition that had none (`begin`); the
-        partition is not fetched before `let_copy`. `tails`: finds records that a crash left on the
-        target, so that they are not copied again; None: they are copied again. `open_cluster` and
-        `loop`: replace the real clusters and loop in simulations; `close` closes both. `memory`:
-        shared with other engines; None: not shared."""
-        self._settings = settings
-        self._clock = clock
-        self._loop = loop or SelectorLoop(clock)
-        self._budget = MemoryBudget(settings.buffer_bytes, settings.far_buffer_bytes, memory)
-        self._partitions: dict[TopicPartition, PartitionCopy] = {}
-        self._departed: list[PartitionCopy] = []
-        # Create this before the links, because their threads call `_on_metadata` as soon as a
-        # cluster responds.
-        self._metadata_posted = False
-        self._fetching = True
-        self._on_begun = on_begun
-        self._tell_loss = on_loss or (lambda *_: None)
-        self._source = open_cluster(settings.source, self._on_metadata, clock, "mirror-source")
-        self._target = open_cluster(settings.target, self._on_metadata, clock, "mirror-target")
-        self._placement = BrokerRouting(
-            self._source,
-            self._target,
-            self._loop,
-            self._partitions,
-            self._offsets_partitions,
-            settings.fetch.max_partition_fetch_bytes,
-            self._new_source_node,
-            self._new_target_node,
-            lambda partition: self._checks.follow(partition),
-            lambda partition: self._deliveries.relieve(partition),
-        )
-        refresh = self._placement.refresh_interest
-        self._starts = OffsetReset(
-            self._source,
-            self._loop,
-            settings.fetch,
-            self._on_located,
-            settings.losses,
-            self._on_lost,
-        )
-        self._tails: TailChecks | None = None
-        if tails is not None:
-            self._tails = TailChecks(self._loop, tails, on_acked, self._on_compared)
-        self._checks = LogValidation(
-            self._source,
-            self._target,
-            self._loop,
-            self._starts,
-            refresh,
-            lambda partition: self._deliveries.advance(partition),
-            self._tails,
-        )
-        self._deliveries = ProduceResponseHandler(
-            self._target,
-            self._loop,
-            settings.target,
-            self._budget,
-            on_acked,
-            refresh,
-            self._on_left,
-            self._checks.landed_early,
-            quarantine,
-            on_quarantined,
-        )
-        self._transactions: TransactionManager | None = None
+        """`transactions`: write exactly once. `quarantine`: takes records that cannot be copied;
+        None: their partitions wait. `tails`: finds records that a crash left on the target, so that
+        they are not copied again; None: they are copied again."""
+        environment = environment or EngineEnvironment()
+        self._context = CopyContext(settings, listener, environment, quarantine)
+        self._dispatcher = Dispatcher(self._context, transactions, tails)
+        self._partitions = self._context.partitions
+        self._routing = self._dispatcher.routing
+        self._transactions = self._dispatcher.transactions
         self._offsets_topics: set[str] = set()
         if transactions is not None:
             self._offsets_topics.add(transactions.control.offsets_topic)
@@ -289,13 +225,14 @@ class CopyEngine:
     def descriptor(self) -> int | None:
         """Return a file descriptor that is readable while `step` has work, also after `wake`; None
         if the system has none that another poller could watch."""
-        return self._loop.descriptor()
+        return self._context.loop.descriptor()
 
     def due_in_s(self) -> float:
         """Return the seconds until `step` has work although the descriptor is not readable. Sends
         the requests made since the last step, because only their answers make it readable."""
-        self._placement.pump_sources()
-        return self._loop.due_in_s()
+        self._dispatcher.drain()
+        self._routing.pump_sources()
+        return self._context.loop.due_in_s()
 
     def wake(self) -> None:
         """Make a waiting `step` return. From any thread."""
@@ -373,19 +310,8 @@ class CopyEngine:
 
     def close(self) -> None:
         """Close every connection and thread."""
-        self._checks.close()
-        if self._tails is not None:
-            self._tails.close()
-        self._starts.close()
-        self._deliveries.close()
-        if self._transactions is not None:
-            self._transactions.close()
-        for node in self._placement.nodes:
-            node.close()
-        self._source.close()
-        self._target.close()
-        self._loop.close()
-        self._budget.close()
+        self._dispatcher.close()
+        self._context.close()
 
 
 def _health(partition: PartitionCopy, now_ms: int) -> PartitionHealth:

@@ -19,9 +19,8 @@ from connect.errors import ConnectError, CorruptData
 from connect.loop import backoff_s
 from connect.protocol.batches import BatchHeader
 from connect.protocol.error_codes import ErrorCode, code_facts
-from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
+from connect.protocol.messages import FetchedPartition, FetchResponse
 from connectors.mirror.copy.batches.conversion import (
-    CopyOptions,
     Unreadable,
     outgoing_batches,
     read_batches,

@@ -6,7 +6,7 @@ Belongs to the task's thread. It does nothing if the history is disabled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.types import SecretStr
@@ -116,6 +116,22 @@ class TaskHistory:
             resume=last + 1,
         )
 
+    def skipped(self, source: TopicPartition, first: int, last: int, reason: str) -> None:
+        """Record source offsets that are copied nowhere, because the user chose so. For flows whose
+        copies have the names of their sources."""
+        self._add(
+            source,
+            source[0],
+            "skipped",
+            "skip",
+            reason,
+            side="source",
+            first=first,
+            last=last,
+            records=last - first + 1,
+            resume=last + 1,
+        )
+
     def already_copied(self, partition: CopiedPartition, first: int, records: int) -> None:
         """Record the records after the stored offset that were on the target already, because of a
         crash."""
@@ -134,8 +150,14 @@ class TaskHistory:
         )
 
     def _event(
+        self, partition: CopiedPartition, kind: str, action: str, text: str, **details: Any
+    ) -> None:
+        self._add(partition.source, partition.target[0], kind, action, text, **details)
+
+    def _add(
         self,
-        partition: CopiedPartition,
+        source: TopicPartition,
+        target_topic: str,
         kind: str,
         action: str,
         text: str,
@@ -148,16 +170,7 @@ class TaskHistory:
     ) -> None:
         if self._history is not None:
             row = EventRow(
-                kind,
-                *partition.source,
-                partition.target[0],
-                action,
-                side,
-                first,
-                last,
-                records,
-                resume,
-                text,
+                kind, *source, target_topic, action, side, first, last, records, resume, text
             )
             self._history.add(self._flow, row)
 

@@ -124,15 +124,15 @@ class MirrorSourceTask(BaseSourceTask):
                 committed=self._transaction_committed,
                 begun=self._begun,
             ),
-            EngineEnvironment(self._clock, self._clients.open_cluster, self._clients.loop()),
+            EngineEnvironment(
+                self._clock,
+                self._clients.open_cluster,
+                self._clients.loop(),
+                self._clients.memory,
+            ),
             transactions=self._transactions(),
             quarantine=self._quarantine,
-            on_quarantined=self._put_aside,
-            on_begun=self._begun,
-            tails=plan,
-            open_cluster=self._clients.open_cluster,
-            loop=self._clients.loop(),
-            memory=self._clients.memory,
+            tails=self._tails,
         )
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._engine, self._clock

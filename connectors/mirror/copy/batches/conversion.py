@@ -25,7 +25,7 @@ from connect.protocol.batches import (
     set_crc,
     shallow_copy_allowed,
 )
-from connect.protocol.records import Rebatched, rebatch, recompress
+from connect.protocol.records import Rebatched, rebatch, recompress, split
 from connect.protocol.small_batches import CannotMerge, merge_run, read_runs
 from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
@@ -38,6 +38,7 @@ __all__ = [
     "choose",
     "outgoing_batches",
     "read_batches",
+    "split_batch",
 ]
 
 TINY_BATCH_RECORDS = 4
@@ -312,7 +313,7 @@ def _merged(
         merged = merge_run(records, run, min(limit, options.merge_bytes), codec, options.level)
     except (CannotMerge, CorruptData):
         return False
-    into += [from_rebatched(part, FetchBuffer(budget, part.data)) for part in merged]
+    into += [_from_rebatched(part, FetchBuffer(budget, part.data)) for part in merged]
     into[-1].resume = run.next_offset
     return True
 

@@ -66,6 +66,18 @@ def test_children_start_and_stop_together(tmp_path: Path, groups: list[ProcessGr
     assert not any(file.exists() for file in files)
 
 
+def test_a_child_that_ends_by_itself_is_told_with_its_code(
+    tmp_path: Path, groups: list[ProcessGroup]
+) -> None:
+    file = tmp_path / "1"
+    group = ProcessGroup([lives(file), python("raise SystemExit(255)")])
+    groups.append(group)
+    group.start()
+    wait_until(lambda: group.ended() == 255, TIMEOUT_S, "the end of the second child")
+    wait_until(lambda: is_ready(group, file), TIMEOUT_S, "start of the first child")
+    assert not group.stop(Deadline(TIMEOUT_S))
+
+
 def test_a_child_that_ends_is_started_again_later_and_later(groups: list[ProcessGroup]) -> None:
     clock = FakeClock()
     group = ProcessGroup([python("raise SystemExit(3)")], clock, (1.0, 60.0))

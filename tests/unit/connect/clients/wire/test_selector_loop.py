@@ -116,6 +116,20 @@ def test_after_closing_waking_and_posting_do_nothing(clock: FakeClock) -> None:
     loop.post(lambda: pytest.fail("ran after close"))
 
 
+def test_one_action_follows_each_callback(loop: SelectorLoop, clock: FakeClock) -> None:
+    ran: list[str] = []
+    loop.after_each(lambda: ran.append("then"))
+    one, broker = channel()
+    loop.watch(one, lambda _: ran.append("socket"))
+    broker.send(b"x")
+    loop.soon(lambda: ran.append("mail"))
+    loop.after(0.0, lambda: ran.append("timer"))
+    loop.turn(0.0)
+    assert ran == ["mail", "then", "timer", "then", "socket", "then"]
+    for end in (one, broker):
+        end.close()
+
+
 def readable(loop: SelectorLoop) -> bool:
     """Whether another poller would wake for it."""
     descriptor = loop.descriptor()
