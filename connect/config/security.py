@@ -156,7 +156,7 @@ _SASL_KEYS = (
         _STRING,
         "/usr/bin/kinit",
         _LOW,
-        "No effect: no command is run to renew tickets.",
+        "No effect: no command is run to get tickets.",
     ),
     _key(
         "sasl.kerberos.min.time.before.relogin",
@@ -166,13 +166,20 @@ _SASL_KEYS = (
         "No effect, as no command logs in.",
     ),
     _key("sasl.kerberos.service.name", _STRING, None, _MEDIUM, "The brokers' Kerberos principal."),
-    _key("sasl.kerberos.ticket.renew.jitter", _DOUBLE, 0.05, _LOW, "Random jitter of the renewal."),
+    _key(
+        "sasl.kerberos.ticket.renew.jitter",
+        _DOUBLE,
+        0.05,
+        _LOW,
+        "No effect, see sasl.kerberos.ticket.renew.window.factor.",
+    ),
     _key(
         "sasl.kerberos.ticket.renew.window.factor",
         _DOUBLE,
         0.8,
         _LOW,
-        "Share of a ticket's lifetime after which it is renewed.",
+        "No effect: a new ticket is requested when a connection is opened after half of the old "
+        "ticket's lifetime.",
     ),
 )
 

@@ -200,7 +200,7 @@ class OffsetCommitter:
             self._late_said = True
             self.trouble = self.trouble or (
                 "Storing the task's source offsets takes longer than offset.flush.timeout.ms"
-                " ({self._timeout_s:g} s)"
+                f" ({self._timeout_s:g} s)"
             )
             _log.warning(
                 "Storing source offsets of %s takes longer than offset.flush.timeout.ms (%g s);"
