@@ -233,7 +233,7 @@ def _loggers() -> Iterator[Call]:
 def _internal(c: str) -> Iterator[Call]:
     yield _send("POST", f"/connectors/{c}/tasks", [])
     yield _send("PUT", f"/connectors/{c}/fence")
-    yield _send("POST", f"/connectors/{c}/tasks", {}, Compare.SHAPE)
+    # Not with a body of another shape: Java parses it before it looks for the signature.
 
 
 def _deleting() -> Iterator[Call]:

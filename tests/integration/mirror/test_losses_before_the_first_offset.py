@@ -34,6 +34,10 @@ TIMEOUT_S = 60.0
 pytestmark = pytest.mark.timeout(400)
 
 
+def history_url(directory: Path) -> str:
+    return f"sqlite:///{directory / 'history.db'}"
+
+
 class Begun:
     """A flow that a single worker copies, and what is known of its beginnings and losses."""
 
@@ -42,7 +46,7 @@ class Begun:
     ) -> None:
         self.flow, self.group = flow, group
         self.name = f"{flow.prefix}-source"
-        self.url = f"sqlite:///{directory / 'history.db'}"
+        self.url = history_url(directory)
         config = {
             "connector.class": "MirrorSourceConnector",
             "tasks.max": "1",
@@ -157,6 +161,7 @@ def begun_flow(
         "heartbeat.interval.ms": "500",
         # At least once nothing is stored before the task ends.
         "offset.flush.interval.ms": "600000",
+        "mirror.history.allowed.urls": history_url(directory),
     }
     with worker_group(1, properties, directory, logs) as group:
         yield Begun(flow, directory, group, options or {})
