@@ -9,6 +9,7 @@ the target cannot accept its bytes as they are, or if it is in a run of tiny bat
 from __future__ import annotations
 
 import enum
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -225,23 +226,20 @@ def outgoing_batches(
     except _Unreadable as error:
         unreadable = error
     outgoing: list[Outgoing] = []
-
-    def convert(way: Way, run: list[BatchHeader]) -> None:
-        if way is Way.RECORDS:
-            _record_by_record(records, run, position, end, limit, options, budget, outgoing)
-        elif way is Way.RECOMPRESS:
-            for header in run:
-                outgoing.append(_recompressed(records, header, options, budget))
-        elif way is Way.SHALLOW:
-            outgoing.extend(_shallow(records, header, options, buffer) for header in run)
-        elif not _merged(records, run[0], limit, options, budget, outgoing):
-            batches = _batches_of(records, run[0])
-            for each, part in _ways(batches, position, limit, options, end):
-                convert(each, part)
-
+    waiting = deque(_ways(wanted, position, limit, options, end))
     try:
-        for way, run in _ways(wanted, position, limit, options, end):
-            convert(way, run)
+        while waiting:
+            way, run = waiting.popleft()
+            if way is Way.RECORDS:
+                _record_by_record(records, run, position, end, limit, options, budget, outgoing)
+            elif way is Way.RECOMPRESS:
+                for header in run:
+                    outgoing.append(_recompressed(records, header, options, budget))
+            elif way is Way.SHALLOW:
+                outgoing += [_shallow(records, header, options, buffer) for header in run]
+            elif not _merged(records, run[0], limit, options, budget, outgoing):
+                batches = _batches_of(records, run[0])
+                waiting.extendleft(reversed(_ways(batches, position, limit, options, end)))
     except _Unreadable as error:
         unreadable = error  # It is before the one that was found first.
     if unreadable is None:

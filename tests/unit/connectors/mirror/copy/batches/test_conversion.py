@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -195,3 +196,16 @@ def test_a_batch_above_the_limit_becomes_several() -> None:
     assert all(len(each.data) <= 500 for each in chosen.batches)
     values = [r.value for each in chosen.batches for r in iter_records(each.data)]
     assert values == [b"%d" % n for n in range(200)]
+
+
+@pytest.mark.parametrize("options", [CopyOptions(), CopyOptions(codec=GZIP)])
+def test_nothing_keeps_the_fetched_bytes_once_the_batches_are_gone(options: CopyOptions) -> None:
+    """A cycle of references would keep each response until the next garbage collection."""
+    fetched = Fetched([batch(0, 100), *(batch(n, 1) for n in range(100, 120))])
+    gc.collect()
+    gc.disable()
+    try:
+        assert offsets(fetched.chosen(options=options)) == list(range(120))
+        fetched.data.append(0)  # BufferError while there is a view of it
+    finally:
+        gc.enable()
