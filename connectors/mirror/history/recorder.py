@@ -104,26 +104,28 @@ class TaskHistory:
 
     def quarantined(self, partition: CopiedPartition, first: int, last: int, reason: str) -> None:
         """Record source offsets that went to the quarantine topic instead of the target topic."""
-        self._event(
-            partition,
-            "quarantined",
-            "quarantine",
-            reason,
-            side="source",
-            first=first,
-            last=last,
-            records=last - first + 1,
-            resume=last + 1,
-        )
+        what = ("quarantined", "quarantine")
+        self._left_out(partition.source, partition.target[0], what, first, last, reason)
 
     def skipped(self, source: TopicPartition, first: int, last: int, reason: str) -> None:
         """Record source offsets that are copied nowhere, because the user chose so. For flows whose
         copies have the names of their sources."""
+        self._left_out(source, source[0], ("skipped", "skip"), first, last, reason)
+
+    def _left_out(
+        self,
+        source: TopicPartition,
+        target_topic: str,
+        what: tuple[str, str],
+        first: int,
+        last: int,
+        reason: str,
+    ) -> None:
+        """Add the event of source offsets that are not copied. `what`: its kind and action."""
         self._add(
             source,
-            source[0],
-            "skipped",
-            "skip",
+            target_topic,
+            *what,
             reason,
             side="source",
             first=first,
