@@ -280,14 +280,6 @@ class Worker:
             return version
         return self.plugins.version_of(self.plugins.connector(connector_config["connector.class"]))
 
-    def remake_task(
-        self, old: TaskHost, connector_config: Mapping[str, str], *, paused: bool
-    ) -> TaskHost:
-        """Return a host for a new instance of an ended task."""
-        return self.make_task(
-            old.instance, old.task_class, connector_config, old.config, paused=paused
-        )
-
     def own_store(
         self, name: str, connector_config: Mapping[str, str]
     ) -> ConnectorOffsetStore | None:
