@@ -29,7 +29,7 @@ from tests.support.mirrored import (
 from tests.support.mirrors import java_mirror_maker
 from tests.support.producing import numbered, produce, produce_transactions
 from tests.support.reading import read_partition
-from tests.support.topics import end_offset, topic_names
+from tests.support.topics import end_offset, has_topic
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3
@@ -140,7 +140,7 @@ def commit(servers: str, group: str, topic: str, offset: int) -> None:
 def checkpoints(flow: MirroredFlow, group: str, topic: str) -> list[Checkpoint]:
     """Checkpoints of one group and topic, oldest first."""
     name = f"{flow.a}.checkpoints.internal"
-    if name not in topic_names(flow.target_servers):
+    if not has_topic(flow.target_servers, name):
         return []
     found = [
         Checkpoint.decode(record.key or b"", record.value or b"")

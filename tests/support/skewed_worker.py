@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from api.cli.distributed import run
-from api.cli.exit_process import leave
+from api.cli.processes.exit_process import leave
 from api.cli.program import run_program
 from api.cli.worker_command import WORKER_CODES
 from connect.clock import SystemClock

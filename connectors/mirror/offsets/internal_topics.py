@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from connect.clients.librdkafka.factory import producer
+from connect.clock import Clock
 from connectors.mirror.config.clients import offset_syncs_consumer, offset_syncs_producer
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndexReader
@@ -32,7 +33,7 @@ class MapReader(Protocol):
 class BookTopics(Protocol):
     """The offset-syncs topic and the offset map topic of one flow. Not thread-safe."""
 
-    def writer(self) -> OffsetSyncProducer:
+    def writer(self, clock: Clock) -> OffsetSyncProducer:
         """Create the producer for both topics. The caller closes it."""
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
@@ -50,9 +51,9 @@ class KafkaBookTopics:
         self._producer = offset_syncs_producer(props, index)
         self._consumer = offset_syncs_consumer(props, index)
 
-    def writer(self) -> OffsetSyncProducer:
+    def writer(self, clock: Clock) -> OffsetSyncProducer:
         topics = self._topics
-        return OffsetSyncProducer(producer(self._producer), topics.syncs, topics.map)
+        return OffsetSyncProducer(producer(self._producer), topics.syncs, topics.map, clock)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
         return PageIndexReader(self._topics.map, self._consumer, on_read, before)

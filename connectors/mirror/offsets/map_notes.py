@@ -5,6 +5,7 @@
     -1   facts about both logs (`log_identity.py`)
     -2   start position (`start_positions.py`)
     -3   the newest loss: version INT16 = 0 | session INT64 of the loss page
+    -4   the owner: version INT16 = 0 | session INT64 | session INT64 of the owner before
 
 STRING is an int16 byte length and UTF-8; fixed-width numbers are big-endian. Readers skip negative
 kinds that they do not know; a page's key begins with the length of the topic's name.
@@ -14,6 +15,11 @@ hold any more, and the loss page itself does not stay: records that are copied a
 same source offset, so their page replaces it; and a page is deleted when the source has deleted its
 records.
 
+The note of the owner says from where on pages of earlier sessions do not count: a task writes it
+when it takes a partition over, before its first page. What a worker that was frozen meanwhile
+writes later has an earlier session. A note counts only if its writer knew the owner before, so that
+one that was on its way for long cannot replace that of a successor (`in_force`).
+
 Source: ours. Pure.
 """
 
@@ -21,6 +27,7 @@ from __future__ import annotations
 
 import struct
 from enum import Enum
+from typing import NamedTuple
 from uuid import UUID
 
 from connect.errors import CorruptData
@@ -28,10 +35,14 @@ from connect.protocol.messages import TopicPartition
 
 __all__ = [
     "NEWEST_LOSS",
+    "NO_OWNER",
+    "SESSIONS",
     "Note",
+    "Owner",
     "decode_loss",
     "encode_loss",
     "id_bytes",
+    "in_force",
     "is_note_key",
     "note_key",
     "parse_note_key",
@@ -41,10 +52,18 @@ __all__ = [
 NEWEST_LOSS = -1
 """The first source offset of a note of the newest loss in a table of pages."""
 
+NO_OWNER = -1
+"""The session of a partition's owner where no note says one."""
+
+SESSIONS = 1 << 16
+"""How many sessions an owner may begin without another note; each re-copied range and each loss
+takes one or two."""
+
 _VERSION = 0
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _LOSS = struct.Struct(">hq")
+_OWNER = struct.Struct(">hqq")
 _NO_ID = bytes(16)
 
 
@@ -54,6 +73,7 @@ class Note(Enum):
     FACTS = b"\xff\xff"
     START = b"\xff\xfe"
     LOSS = b"\xff\xfd"
+    OWNER = b"\xff\xfc"
 
 
 def note_key(kind: Note, key: TopicPartition) -> bytes:
@@ -95,6 +115,34 @@ def decode_loss(value: bytes) -> int:
     if version != _VERSION:
         raise CorruptData(f"a note of the newest loss has the unknown version {version}")
     return int(session)
+
+
+class Owner(NamedTuple):
+    """A note of the owner. `before`: the owner that its writer knew."""
+
+    session: int
+    before: int = NO_OWNER
+
+    def encode(self) -> bytes:
+        return _OWNER.pack(_VERSION, self.session, self.before)
+
+    @classmethod
+    def decode(cls, value: bytes) -> Owner:
+        """Decode a record value. Raises CorruptData."""
+        try:
+            version, session, before = _OWNER.unpack(value)
+        except struct.error as error:
+            raise CorruptData(f"cannot read a note of the owner: {value.hex()}") from error
+        if version != _VERSION or session < 0:
+            raise CorruptData(f"a note of the owner has version {version} and session {session}")
+        return cls(session, before)
+
+
+def in_force(owner: int, noted: Owner) -> int:
+    """Return the session of the owner after another note. `owner`: the one before it in the
+    topic."""
+    known = owner in (NO_OWNER, noted.before)
+    return max(owner, noted.session) if known else owner
 
 
 def id_bytes(known: UUID | None) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
+from connectors.mirror.offsets.map_notes import NO_OWNER, Owner, in_force
 from connectors.mirror.offsets.offset_map_pages import PageSpan
 
 __all__ = ["PartitionIndex", "Stretch"]
@@ -42,13 +43,20 @@ class PartitionIndex:
         self._reaches: list[int] = []
         self._ends = _Ends()
         self._loss = self._noted = 0
+        self._owner = NO_OWNER
 
     def __len__(self) -> int:
         return len(self._pages)
 
     def is_late(self, page: PageSpan) -> bool:
-        """Whether the page was written late (`PageSpan.is_late`)."""
-        return page.is_late(self._pages.get(page.first_source))
+        """Whether the page, the next one of the topic, was written late (`PageSpan.is_late`), or
+        after the partition had another owner."""
+        late = page.is_late(self._pages.get(page.first_source))
+        return late or page.session < self._owner
+
+    def note_owner(self, noted: Owner) -> None:
+        """Note that a session took the partition over."""
+        self._owner = in_force(self._owner, noted)
 
     def put(self, page: PageSpan) -> PageSpan | None:
         """Add a page that is in the topic. Returns the page with the same first source offset that

@@ -351,6 +351,10 @@ class PartitionPages:
         due = [p for p in self._unsaved if not self._is_overruled(p)]
         self._unsaved = sorted([page, *due], key=lambda p: (p.session, p.first_source))
 
+    def drop(self, page: MapPage) -> None:
+        """Forget this page of `lost_somewhere`, because there is nothing that it overrides."""
+        self._unplaced.remove(page)
+
     def begin_anew(self) -> None:
         """Start a new session. Its pages override all earlier ones from their first source offset
         on."""
@@ -360,6 +364,10 @@ class PartitionPages:
     def begun(self, before: int) -> list[PageSpan]:
         """Return the first page of each session of these pages that is earlier than `before`."""
         return [page.span for page in self._begun if page.session < before]
+
+    def begun_after(self, session: int) -> list[PageSpan]:
+        """The same of the sessions that are later than this one."""
+        return [page.span for page in self._begun if page.session > session]
 
     @property
     def session(self) -> int:
@@ -395,10 +403,21 @@ class PartitionPages:
         others = [span for span in spans if own.get(span.first_source) != span.session]
         raised = max((span.session for span in others), default=-1)
         raised = max(raised, loss) + 1 - self._first
-        if raised <= 0:
-            return others
+        if raised > 0:
+            self._raise(raised, guessed.values())
+        return others
+
+    def overtake(self, session: int) -> None:
+        """Give these pages sessions from this one on, because others may have written with as high
+        ones. Those that are in memory are due again."""
+        if self._guessed is None and session > self._first:
+            self._raise(session - self._first, self._written.values())
+
+    def _raise(self, raised: int, written: Iterable[MapPage]) -> None:
         unsaved = {id(page) for page in self._unsaved}
-        again = [page for page in guessed.values() if id(page) not in unsaved]
+        again = [
+            page for page in written if id(page) not in unsaved and not self._is_overruled(page)
+        ]
         self._unsaved = sorted(
             [*again, *self._unsaved], key=lambda page: (page.session, page.first_source)
         )
@@ -410,7 +429,6 @@ class PartitionPages:
             page.session += raised
         self._first += raised
         self._session += raised
-        return others
 
     def _note(self, page: MapPage) -> None:
         if not self._unsaved or self._unsaved[-1] is not page:

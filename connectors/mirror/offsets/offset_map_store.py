@@ -15,7 +15,13 @@ from typing import NamedTuple
 
 from connect.errors import CorruptData, RetriableError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.offsets.map_notes import Note, decode_loss, is_note_key, parse_note_key
+from connectors.mirror.offsets.map_notes import (
+    Note,
+    Owner,
+    decode_loss,
+    is_note_key,
+    parse_note_key,
+)
 from connectors.mirror.offsets.offset_map_index import PartitionIndex, Stretch
 from connectors.mirror.offsets.offset_map_pages import (
     MapPage,
@@ -97,6 +103,10 @@ class OffsetMapStore:
             if noted is not None:
                 self._note_loss(noted, value)
                 return
+            taken = parse_note_key(Note.OWNER, key)
+            if taken is not None:
+                self._note_owner(taken, value)
+                return
             if is_note_key(key):
                 return
             topic, partition, first = parse_page_key(key or b"")
@@ -123,6 +133,12 @@ class OffsetMapStore:
             session = decode_loss(value)
             with self._lock:
                 self._indexes[partition].note_loss(session)
+
+    def _note_owner(self, partition: TopicPartition, value: bytes | None) -> None:
+        if value is not None:
+            owner = Owner.decode(value)
+            with self._lock:
+                self._indexes[partition].note_owner(owner)
 
     def known(
         self, wanted: Mapping[TopicPartition, Iterable[int]]

@@ -18,7 +18,16 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.log_identity import LogIdentity
-from connectors.mirror.offsets.map_notes import Note, decode_loss, is_note_key, parse_note_key
+from connectors.mirror.offsets.map_notes import (
+    NO_OWNER,
+    SESSIONS,
+    Note,
+    Owner,
+    decode_loss,
+    in_force,
+    is_note_key,
+    parse_note_key,
+)
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key, page_span, parse_page_key
 from connectors.mirror.offsets.start_positions import FORGET_ALL, FirstPosition
 
@@ -45,6 +54,16 @@ class PageIndex:
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
         self._newest: dict[TopicPartition, int] = {}
         self._losses: dict[TopicPartition, int] = {}
+        self._owners: dict[TopicPartition, int] = {}
+
+    def note_owner(self, key: TopicPartition, session: int) -> None:
+        """Note that this session owns a partition, according to the topic."""
+        self._owners[key] = session
+        self._newest[key] = max(session + SESSIONS - 1, self.newest(key))
+
+    def owner(self, key: TopicPartition) -> int:
+        """Return the first session of a partition's owner; `NO_OWNER` if none is known."""
+        return self._owners.get(key, NO_OWNER)
 
     def note_loss(self, key: TopicPartition, session: int) -> None:
         """Note that this session wrote a loss page, according to the topic."""
@@ -86,6 +105,12 @@ class PageIndex:
     def newest(self, key: TopicPartition) -> int:
         """Return the highest session that was seen for a partition; -1 if there was none."""
         return self._newest.get(key, -1)
+
+    def newest_noted(self, key: TopicPartition) -> int:
+        """Return the highest session that notes tell of, or that the owner may have begun."""
+        owner = self._owners.get(key)
+        known = self._losses.get(key, -1)
+        return known if owner is None else max(known, owner + SESSIONS - 1)
 
     def spans(self, key: TopicPartition) -> Collection[PageSpan]:
         """Return a partition's pages."""
@@ -242,7 +267,8 @@ class MapTopic(NamedTuple):
 
     `reached`: how far it was read; None: it could not be read. `losses`: the noted session of each
     partition's newest loss page. `late`: the first source offsets of pages that an earlier session
-    overwrote. `gone`: those of deleted pages.
+    overwrote, or wrote after its partition had another owner. `gone`: those of deleted pages.
+    `owners`: the session of each partition's owner.
     """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
@@ -253,10 +279,11 @@ class MapTopic(NamedTuple):
     losses: Mapping[TopicPartition, int] = MappingProxyType({})
     late: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
     gone: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
+    owners: Mapping[TopicPartition, int] = MappingProxyType({})
 
     def without_contents(self) -> MapTopic:
         """Return the parts that a read needs to continue from here."""
-        return MapTopic({}, {}, self.firsts, self.reached)
+        return MapTopic({}, {}, self.firsts, self.reached, owners=self.owners)
 
 
 class MapTopicReading:
@@ -264,7 +291,8 @@ class MapTopicReading:
 
     def __init__(self, topic: str, before: MapTopic) -> None:
         """`before`: the result of an earlier read, from which this one continues. The result then
-        contains all start positions, but only those pages and facts that were written since."""
+        contains all start positions and owners, but only those pages and facts that were written
+        since."""
         self._topic = topic
         self._before = before
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
@@ -274,14 +302,18 @@ class MapTopicReading:
         self._losses: dict[TopicPartition, int] = {}
         self._late: dict[TopicPartition, set[int]] = {}
         self._gone: dict[TopicPartition, set[int]] = {}
+        self._owners = dict(before.owners)
         self._notes = {
             Note.FACTS: self._take_facts,
             Note.START: self._take_first,
             Note.LOSS: self._take_loss,
+            Note.OWNER: self._take_owner,
         }
 
     def take(self, record: LogRecord) -> None:
         """Add the next record."""
+        if record.offset < (self._before.reached or {}).get(record.partition, 0):
+            self._owners.clear()  # The topic was re-created.
         try:
             if not is_note_key(record.key):
                 self._take_page(record)
@@ -305,6 +337,7 @@ class MapTopicReading:
             self._losses,
             self._late,
             self._gone,
+            self._owners,
         )
 
     def unread(self) -> MapTopic:
@@ -317,7 +350,8 @@ class MapTopicReading:
         pages = self._pages.setdefault(key, {})
         late, gone = self._late.setdefault(key, set()), self._gone.setdefault(key, set())
         span = None if record.value is None else page_span(first, record.value)
-        if span is not None and span.is_late(pages.get(first)):
+        owner = self._owners.get(key, NO_OWNER)
+        if span is not None and (span.is_late(pages.get(first)) or span.session < owner):
             late.add(first)
             return
         late.discard(first)
@@ -349,6 +383,11 @@ class MapTopicReading:
         if record.value is not None:
             session = decode_loss(record.value)
             self._losses[key] = max(session, self._losses.get(key, session))
+
+    def _take_owner(self, key: TopicPartition, record: LogRecord) -> None:
+        if record.value is not None:
+            owner = self._owners.get(key, NO_OWNER)
+            self._owners[key] = in_force(owner, Owner.decode(record.value))
 
     def _take_first(self, key: TopicPartition, record: LogRecord) -> None:
         if record.key == FORGET_ALL:

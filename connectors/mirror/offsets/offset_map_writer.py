@@ -6,14 +6,15 @@ Knows each partition's current pages and the spans of those in the map topic. It
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind
-from connectors.mirror.offsets.map_notes import Note, encode_loss, note_key
+from connectors.mirror.offsets.map_notes import Note, Owner, encode_loss, note_key
+from connectors.mirror.offsets.map_owners import MapOwners
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,
@@ -57,10 +58,12 @@ class DuePages(NamedTuple):
 
 
 class _Unplaced(NamedTuple):
-    """A loss page, the first lost target offset, and its place on both sides if it is known."""
+    """A loss page, the first lost target offset, and its place on both sides if it is known.
+    `target` is None if the source was re-created: the page begins where the copy of the former
+    topic ends."""
 
     page: MapPage
-    target: int
+    target: int | None
     place: Anchor | None
 
 
@@ -87,6 +90,7 @@ class MapWriter:
         self._partitions: dict[TopicPartition, PartitionPages] = {}
         self._parting: set[TopicPartition] = set()
         self._index = PageIndex()
+        self.owners = MapOwners(self._index)
         self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
         """Each partition's last page of earlier sessions: (first source offset, record value)."""
         self._urgent: set[TopicPartition] = set()
@@ -118,27 +122,55 @@ class MapWriter:
             self.holds = False
             self._urgent.update(key for key, each in self._partitions.items() if not each.settled)
 
-    def has_read(self, found: MapTopic) -> None:
-        """Apply the result of a read. In `found`, only records since the last read count."""
+    def has_read(self, found: MapTopic, *, stood_still: bool = False) -> None:
+        """Apply the result of a read. In `found`, only records since the last read count.
+        `stood_still`: this task may have lost partitions without knowing."""
         self._reading = False
         self._trims = found.reached is not None
         self._last_pages.update(found.last_pages)
         for key, session in found.losses.items():
             self._index.note_loss(key, session)
+        settled = {key: pages for key, pages in self._partitions.items() if pages.settled}
+        copied = settled.keys() - self._parting
+        for key in self.owners.has_read(found.owners, copied, stood_still=stood_still):
+            mine = settled.get(key)
+            if mine is not None and key in copied:
+                mine.overtake(self._index.newest(key) + 1)
+                self._urgent.add(key)
         self._compare(found)
         for key, spans in found.pages.items():
             for span in spans:
                 self._index.add(key, span)
         for key, pages in self._partitions.items():
             if not pages.settled:
-                others = pages.settle(self._index.spans(key), found.losses.get(key, -1))
-                for page, target, place in self._unplaced.pop(key, ()):
-                    known = [*others, *pages.begun(page.session)]
-                    place = place or anchor(known, target) or (page.end_source, target)
-                    pages.found(page, *before_all_lost(known, target, place))
-                    # Even if a page that was copied since replaces the loss page.
-                    self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
+                others = pages.settle(self._index.spans(key), self._index.newest_noted(key))
+                for unplaced in self._unplaced.pop(key, ()):
+                    self._find(key, pages, unplaced, others)
                 self._urgent.add(key)
+
+    def _find(
+        self,
+        key: TopicPartition,
+        pages: PartitionPages,
+        unplaced: _Unplaced,
+        others: Collection[PageSpan],
+    ) -> None:
+        """Set where a loss page begins. `others`: the pages that other workers wrote."""
+        page, target, place = unplaced
+        if target is None:
+            end = self._end_in_topic(key, others)
+            if end is None:
+                pages.drop(page)  # There is no map of the former topic to be overruled.
+                return
+            # The topic may have pages of the new topic already.
+            end = min([end, *(own.first_target for own in pages.begun_after(page.session))])
+            pages.found(page, 0, end)
+        else:
+            known = [*others, *pages.begun(page.session)]
+            place = place or anchor(known, target) or (page.end_source, target)
+            pages.found(page, *before_all_lost(known, target, place))
+        # Even if a page that was copied since replaces the loss page.
+        self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
 
     def _compare(self, found: MapTopic) -> None:
         """Note late writes of workers that no longer have these partitions: over pages of later
@@ -185,7 +217,8 @@ class MapWriter:
 
     def copied(self, key: TopicPartition, source: int, count: int, target: int) -> None:
         """Record that `count` records from `source` on are on the target from `target` on."""
-        self._of(key).copied(source, count, target)
+        if not self.owners.lost(key):
+            self._of(key).copied(source, count, target)
 
     def seen(self, key: TopicPartition, position: int) -> None:
         """Record that every record before `position` is on the target or needs no copying."""
@@ -196,6 +229,8 @@ class MapWriter:
     def lost(self, key: TopicPartition, loss: Loss, known: Anchor | None) -> bool:
         """Record a loss in one of the partition's logs. `known`: a place on both sides before the
         lost target offsets. Returns whether pages must be written at once."""
+        if self.owners.lost(key):
+            return False
         pages = self._of(key)
         end = loss.position
         if loss.resume is not None and loss.decision is Decision.NEXT:
@@ -210,8 +245,13 @@ class MapWriter:
             # The source reuses these offsets for records that follow all records on the target.
             end_before = self._end_of(key, pages)
             pages.take_unsaved()
-            if end_before is None:
+            if end_before is None and pages.settled:
                 pages.begin_anew()
+                return False
+            if end_before is None:
+                # The topic was not read yet, and may have pages of the former topic.
+                page = pages.lost_somewhere(loss.position)
+                self._unplaced.setdefault(key, []).append(_Unplaced(page, None, None))
                 return False
             place, end = (0, end_before), loss.position
         else:
@@ -245,12 +285,14 @@ class MapWriter:
     def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
         """Return the minimum target end of the copy; None if nothing is known."""
         end = pages.end_target
-        if end is None and key in self._last_pages:
-            end = end_target(page_segments(*self._last_pages[key]))
-        if end is None:
-            last = anchor(self._index.spans(key), LAST_OFFSET)
-            end = None if last is None else last[1]
-        return end
+        return self._end_in_topic(key, self._index.spans(key)) if end is None else end
+
+    def _end_in_topic(self, key: TopicPartition, spans: Collection[PageSpan]) -> int | None:
+        """The same by the pages in the topic only. `spans`: those that count."""
+        if key in self._last_pages:
+            return end_target(page_segments(*self._last_pages[key]))
+        last = anchor(spans, LAST_OFFSET)
+        return None if last is None else last[1]
 
     def _of(self, key: TopicPartition) -> PartitionPages:
         pages = self._partitions.get(key)
@@ -265,14 +307,27 @@ class MapWriter:
         pages = PartitionPages(session, settled=not self._reading)
         pages.put_back(left)
         self._partitions[key] = pages
+        self.owners.begin_anew(key)
         return pages
 
     def forget(self, key: TopicPartition) -> None:
         """Drop a partition that left and whose position is stored. Its due pages stay due."""
+        self.owners.forget(key)
         if key in self._partitions:
             self._parting.add(key)
 
     # Due pages.
+
+    def due_owners(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, Owner]:
+        """Return the notes of the owner that are to be written before the due pages of these
+        partitions, and before urgent pages. The caller tells `owners` when they are written."""
+        found: dict[TopicPartition, Owner] = {}
+        for key in dict.fromkeys([*keys, *self._urgent]):
+            pages = self._partitions.get(key)
+            due = pages is not None and pages.settled and pages.unwritten
+            if pages is not None and due and self.owners.needs_note(key):
+                found[key] = self.owners.take(key, pages.first_session)
+        return found
 
     def due(self, keys: Iterable[TopicPartition]) -> list[DuePages]:
         """Return the changed pages of these partitions, and urgent pages of any. The caller writes
@@ -291,6 +346,10 @@ class MapWriter:
             stray, again = self._repair(key, pages)
             waits = self.holds and pages is not None and not pages.settled
             unsaved = [] if pages is None or waits else pages.take_unsaved()
+            if self.owners.lost(key):
+                self._wrong.pop(key, None)
+                self._unnoted.pop(key, None)
+                continue
             lost = [page.session for page in unsaved if page.span.lost]
             loss = max([*lost, self._unnoted.pop(key, -1)], default=-1)
             mine = {page.first_source for page in unsaved}

@@ -7,6 +7,7 @@ thread; delivery reports arrive during `poll`.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 from confluent_kafka import KafkaError, KafkaException
 
 from connect.clients.errors import from_librdkafka, not_authorized
-from connect.clock import Deadline
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, RetriableError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.formats import OffsetSync
+from connectors.mirror.offsets.offset_syncs import SyncPoint
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -27,9 +30,24 @@ _LOG = logging.getLogger(__name__)
 
 _PAGES = "pages of the offset map"
 
-MAX_SYNCS_IN_FLIGHT = 10
-"""Maximum number of offset syncs in flight, as in MirrorMaker 2. Further syncs wait, and only the
-newest of each partition is kept."""
+SYNCS_EVERY_S = 0.25
+"""Interval of rounds of offset syncs. Each partition gets at most one in a round, its newest,
+because only that one stays in the compacted topic. A sync for each batch took up to a quarter of a
+busy worker's CPU."""
+
+MAX_SYNCS_IN_FLIGHT = 250
+"""So a round has at most 250 syncs, which limits what they cost a task with very many busy
+partitions to about 2 % of a core."""
+
+SPARE_SYNCS = 10
+"""So many syncs that the next one of their partition would replace are written all the same, as by
+MirrorMaker 2, which has as many in flight. A partition with few records so gets all its syncs."""
+
+_SPARE_PER_S = 4.0
+"""How fast these come back: a busy partition does not get many more than its rounds."""
+
+_POLL_EVERY_S = 0.02
+"""Interval of looking for delivery reports: each look is a call into librdkafka."""
 
 
 class RecordProducer(Protocol):
@@ -56,13 +74,25 @@ class RecordProducer(Protocol):
 class OffsetSyncProducer:
     """Writes offset syncs and offset map pages. Belongs to the task's thread."""
 
-    def __init__(self, producer: RecordProducer, syncs_topic: str, map_topic: str) -> None:
+    def __init__(
+        self,
+        producer: RecordProducer,
+        syncs_topic: str,
+        map_topic: str,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         """Args: producer: of the cluster that hosts both topics."""
         self._producer = producer
+        self._clock = clock
         self._syncs_topic = syncs_topic
         self._map_topic = map_topic
-        self._pending: dict[tuple[str, int], OffsetSync] = {}
+        self._held = False
+        self._firsts: dict[TopicPartition, SyncPoint] = {}
+        """The first syncs of partitions, which no later ones replace."""
+        self._pending: dict[TopicPartition, SyncPoint] = {}
         self._syncs_in_flight = 0
+        self._round_at = self._poll_at = self._polled_at = clock.monotonic()
+        self._spare = float(SPARE_SYNCS)
         self._undelivered = 0
         self.pages_in_flight = 0
         """Number of map pages, notes and tombstones that are not acknowledged yet."""
@@ -95,25 +125,62 @@ class OffsetSyncProducer:
 
     # Offset syncs: best effort, as in Java.
 
-    def sync(self, sync: OffsetSync) -> None:
-        """Send this sync soon. It replaces a sync of the same partition that waits for others in
-        flight. As in MirrorMaker 2, the first sync of a partition is always written, because groups
-        behind the others are translated with it."""
-        if (sync.topic, sync.partition) in self._pending:
-            self.flush_syncs()
-        self._pending[sync.topic, sync.partition] = sync
+    def sync(self, key: TopicPartition, point: SyncPoint, *, first: bool = False) -> None:
+        """Send this sync in the next round. It replaces a sync of the same partition that waits,
+        if there are many of them. `first`: always write it, because groups behind the others are
+        translated with it."""
+        waiting = self._pending.pop(key, None)
+        if first:
+            wait = self._held or self._syncs_in_flight >= MAX_SYNCS_IN_FLIGHT
+            if wait or not self._write(key, point):
+                self._firsts[key] = point
+            return
+        if waiting is not None and self._spare >= 1 and not self._held:
+            self._write_now(key, waiting)
+        self._pending[key] = point
+
+    def _write_now(self, key: TopicPartition, point: SyncPoint) -> None:
+        """Send a sync without waiting for a round, behind the partition's first one."""
+        first = self._firsts.get(key)
+        if first is not None:
+            if not self._write(key, first):
+                return
+            del self._firsts[key]
+        if self._write(key, point):
+            self._spare -= 1
 
     def flush_syncs(self) -> None:
-        """Send waiting syncs, up to the limit of syncs in flight."""
-        while self._pending and self._syncs_in_flight < MAX_SYNCS_IN_FLIGHT:
-            key = next(iter(self._pending))
-            sync = self._pending[key]
-            try:
-                self._send(self._syncs_topic, sync.key(), sync.value(), self._sync_delivered)
-            except BufferError:
-                return  # The producer's queue is full; the next call tries again.
-            del self._pending[key]
-            self._syncs_in_flight += 1
+        """Send a round of waiting syncs, up to the limit in flight, unless they are held."""
+        if self._held:
+            return
+        self._round_at = self._clock.monotonic() + SYNCS_EVERY_S
+        # In one round, all firsts go before all others.
+        for waiting in (self._firsts, self._pending):
+            while waiting and self._syncs_in_flight < MAX_SYNCS_IN_FLIGHT:
+                key = next(iter(waiting))
+                if not self._write(key, waiting[key]):
+                    return  # The next round tries again.
+                del waiting[key]
+
+    def _write(self, key: TopicPartition, point: SyncPoint) -> bool:
+        """Send a sync. Return False if the producer's queue is full."""
+        sync = OffsetSync(*key, *point)
+        self._syncs_in_flight += 1
+        try:
+            self._send(self._syncs_topic, sync.key(), sync.value(), self._sync_delivered)
+        except BufferError:
+            self._syncs_in_flight -= 1
+            return False
+        return True
+
+    def hold(self, held: bool) -> None:
+        """Send no sync while this is true."""
+        self._held = held
+
+    def discard(self, key: TopicPartition) -> None:
+        """Drop the waiting syncs of a partition."""
+        self._firsts.pop(key, None)
+        self._pending.pop(key, None)
 
     def _sync_delivered(self, error: ConnectError | None) -> None:
         self._syncs_in_flight -= 1
@@ -177,20 +244,40 @@ class OffsetSyncProducer:
             self._undelivered += 1
 
     def poll(self) -> None:
-        """Handle delivery reports. Call often; returns at once."""
+        """Handle delivery reports and send a round of syncs, where it is time. Call often; returns
+        at once."""
+        now = self._clock.monotonic()
+        if now < self._poll_at:
+            return
+        self._spare = min(SPARE_SYNCS, self._spare + (now - self._polled_at) * _SPARE_PER_S)
+        self._polled_at, self._poll_at = now, now + _POLL_EVERY_S
         if self._undelivered:
             self._producer.poll(0)
-        if self._pending:
+        if self._syncs_wait and now >= self._round_at:
             self.flush_syncs()
+
+    @property
+    def _syncs_wait(self) -> bool:
+        return bool(self._firsts or self._pending)
+
+    def due_in_s(self) -> float:
+        """Return the seconds until `poll` has something to do."""
+        if self._undelivered:
+            return max(0.0, self._poll_at - self._clock.monotonic())
+        if self._syncs_wait:
+            return max(0.0, max(self._poll_at, self._round_at) - self._clock.monotonic())
+        return math.inf
 
     def close(self, deadline: Deadline) -> None:
         """Send what waits, within the deadline, and close."""
-        while (self._pending or self._undelivered) and not deadline.expired():
+        while (
+            (self._syncs_wait and not self._held) or self._undelivered
+        ) and not deadline.expired():
             self.flush_syncs()
             self._producer.poll(min(0.05, deadline.remaining()))
-        if self._pending or self._undelivered:
+        if self._syncs_wait or self._undelivered:
             _LOG.warning(
                 "%d offset syncs and map pages were not written before the task closed",
-                len(self._pending) + self._undelivered,
+                len(self._firsts) + len(self._pending) + self._undelivered,
             )
             self._producer.purge()

@@ -7,6 +7,7 @@ to one thread.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,10 +18,9 @@ from connect.plugin import SourceOffset, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics, MapReader
 from connectors.mirror.offsets.log_identity import LogIdentity
-from connectors.mirror.offsets.map_notes import Note, note_key
+from connectors.mirror.offsets.map_notes import Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic
 from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
@@ -106,7 +106,11 @@ class OffsetSyncWriter:
         self._checks = False
         """Whether the current read is only compared with the pages of this task."""
         self._stood_still = False
-        """This was frozen, and has not read since what others wrote."""
+        """This was frozen, and does not know yet what others wrote since. It writes nothing."""
+        self._read_is_old = False
+        """The current read began before it was frozen."""
+        self._waiting: list[tuple[Sequence[Reached], Callable[[], None]]] = []
+        """Writes of pages that wait for notes of the owner, or for the read after a standstill."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
         self._hold_until = self._polled_at + _HOLD_S
@@ -117,7 +121,7 @@ class OffsetSyncWriter:
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
         topics = topics or KafkaBookTopics(config, index)
-        self._syncs = topics.writer()
+        self._syncs = topics.writer(clock)
         if config.mirror_offset_map_enabled:
             self._topics = topics
             self._read_map(NOTHING_READ)
@@ -138,7 +142,8 @@ class OffsetSyncWriter:
     def _read_map(self, before: MapTopic, *, checks: bool = False) -> None:
         assert self._topics is not None, "the offset sync writer is closed"
         self._checks = checks
-        self._stood_still = False
+        self._read_is_old = False
+        self._map.owners.read_begins()
         self._check_at = self._clock.monotonic() + _CHECK_EVERY_S
         self._hold_until = self._clock.monotonic() + _HOLD_S
         if not checks:
@@ -155,17 +160,40 @@ class OffsetSyncWriter:
         self._found = found.without_contents()
         self._firsts = {**self._kept, **found.firsts}
         self._facts.update(found.facts)
-        self._map.has_read(found)
+        self._map.has_read(found, stood_still=self._stood_still)
+        if not self._read_is_old:
+            self._go_on()
         self._write_pages(())
         if self._looks_again and self._topics is not None:
             self._looks_again = False
             self._read_map(self._found)
 
+    def _notice_standstill(self) -> None:
+        """After a standstill write nothing until the topic was read. Another task may have the
+        partitions by now, and pages under their keys."""
+        now = self._clock.monotonic()
+        stood, self._polled_at = now - self._polled_at > _FROZEN_S, now
+        if not stood:
+            return
+        self._stood_still = self._topics is not None
+        self._read_is_old = self._reader is not None
+        if self._syncs is not None:
+            self._syncs.hold(self._stood_still)
+
+    def _go_on(self) -> None:
+        if not self._stood_still or self._syncs is None:
+            return
+        self._stood_still = False
+        for key in [key for key in self._rules if self._map.owners.lost(key)]:
+            self._syncs.discard(key)
+        self._syncs.hold(False)
+        self._write_waiting(failed=False)
+
     def _check(self) -> None:
         """Read the topic from time to time, because a worker that was frozen or could not write may
         overwrite pages of partitions that it has lost. Pages of this task that are in flight would
         look as if others had replaced them."""
-        due = self._clock.monotonic() >= self._check_at
+        due = self._stood_still or self._clock.monotonic() >= self._check_at
         if self._syncs is not None and self._syncs.pages_in_flight:
             return
         if due and self._reader is None and self._topics is not None and self._found is not None:
@@ -223,11 +251,18 @@ class OffsetSyncWriter:
     def lost(self, key: TopicPartition, loss: Loss, anchor: tuple[int, int] | None) -> None:
         """Record a loss in one of the partition's logs, so that the map is not misleading from now
         on. `anchor`: a known place on both sides before the lost target offsets."""
-        if not self._config.mirror_offset_map_enabled or self._syncs is None:
+        if self._syncs is None:
+            return
+        if loss.on_target:
+            # Syncs that wait lead to records that are gone.
+            self._syncs.discard(key)
+            self._rules.pop(key, None)
+        if not self._config.mirror_offset_map_enabled:
             return
         if loss.on_target:
             # A page that a worker without this partition wrote may lead past the loss.
             self._check_at = self._clock.monotonic()
+        self._notice_standstill()
         if self._map.lost(key, loss, anchor):
             self._write_pages(())
 
@@ -237,6 +272,7 @@ class OffsetSyncWriter:
         if self._syncs is None or base_offset < 0:
             return
         rule = self._rules.get(key)
+        first = rule is None
         if rule is None:
             rule = self._rules[key] = OffsetSyncRule(self._config.offset_lag_max)
         target = base_offset
@@ -244,25 +280,30 @@ class OffsetSyncWriter:
             if self._config.mirror_offset_map_enabled:
                 self._map.copied(key, source, count, target)
             if self._config.emit_offset_syncs_enabled:
-                for upstream, downstream in rule.copied(source, count, target):
-                    self._syncs.sync(OffsetSync(key[0], key[1], upstream, downstream))
+                for point in rule.copied(source, count, target):
+                    if self._map.owners.lost(key):
+                        continue
+                    self._syncs.sync(key, point, first=first)
+                    first = False
             target += count
 
     def poll(self) -> None:
         """Handle delivery reports and send what waits. Call often; returns at once."""
-        now = self._clock.monotonic()
-        if now - self._polled_at > _FROZEN_S:
-            # Whoever stood still may have lost its partitions, and must not correct others, nor
-            # delete pages under keys that may be theirs by now.
-            self._check_at = now + _CHECK_EVERY_S
-            self._stood_still = True
-        self._polled_at = now
+        self._notice_standstill()
         if self._syncs is not None:
             self._syncs.poll()
+        if self._stood_still:
+            self._take_read()
+            self._check()
+
+    def due_in_s(self) -> float:
+        """Return the seconds until `poll` has something to do."""
+        return math.inf if self._syncs is None else self._syncs.due_in_s()
 
     def prepare(self, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
         """Return the source offsets of these partitions, once the map pages that cover them are
         written."""
+        self._notice_standstill()
         self._take_read()
         self._check()
         if self._clock.monotonic() >= self._hold_until:
@@ -286,16 +327,48 @@ class OffsetSyncWriter:
         if self._syncs is None:
             then()
             return
+        if self._stood_still:
+            self._waiting.append((reached, then))
+            return
+        keys = [each.source for each in reached]
+        owners = self._map.due_owners(keys)
+        if self._map.owners.taking:
+            self._waiting.append((reached, then))
+            if owners:
+                notes = [(note_key(Note.OWNER, key), each.encode()) for key, each in owners.items()]
+                noted = self._syncs.write_pages([*notes])
+                noted.add_done_callback(lambda future: self._taken_over(future, owners))
+            return
         facts = [] if self.facts() is None else self._facts_of(reached)
-        due = self._map.due([each.source for each in reached])
+        due = self._map.due(keys)
         records = [record for each in due for record in each.records()]
         useless = [
             (key, None)
-            for each in ([] if self._stood_still else reached)
+            for each in reached
+            if not self._map.owners.lost(each.source)
             for key in self._map.useless(each.source, each.log_start)
         ]
         written = self._syncs.write_pages([*records, *facts, *useless])
         written.add_done_callback(lambda future: self._written(future, due, then))
+
+    def _taken_over(self, future: Future[None], owners: Mapping[TopicPartition, Owner]) -> None:
+        """Go on with the pages that waited for these notes of the owner. If the notes could not be
+        written, they and the pages are due again with the next commit."""
+        failed = future.exception(timeout=0) is not None
+        self._map.owners.taken(owners, written=not failed)
+        if self._map.owners.taking:
+            return
+        # Another task may have done the same at the same moment.
+        self._check_at = self._clock.monotonic()
+        self._write_waiting(failed)
+
+    def _write_waiting(self, failed: bool) -> None:
+        waiting, self._waiting = self._waiting, []
+        for reached, then in waiting:
+            if failed:
+                then()
+            else:
+                self._write_pages(reached, then)
 
     def _facts_of(self, reached: Iterable[Reached]) -> list[tuple[bytes, bytes | None]]:
         """Return the facts to store; none while the topic is read, so that they are not mixed up
@@ -305,7 +378,7 @@ class OffsetSyncWriter:
         return [
             (note_key(Note.FACTS, each.source), each.facts.encode())
             for each in reached
-            if each.facts is not None
+            if each.facts is not None and not self._map.owners.lost(each.source)
         ]
 
     def _written(
@@ -322,8 +395,8 @@ class OffsetSyncWriter:
             return
         for key, rule in self._rules.items():
             delayed = rule.take_delayed()
-            if delayed is not None:
-                self._syncs.sync(OffsetSync(key[0], key[1], *delayed))
+            if delayed is not None and not self._map.owners.lost(key):
+                self._syncs.sync(key, delayed)
         self._syncs.flush_syncs()
 
     def forget(self, key: TopicPartition) -> None:
@@ -345,3 +418,4 @@ class OffsetSyncWriter:
         if self._syncs is not None:
             self._syncs.close(Deadline(_CLOSE_SYNCS_S, self._clock))
             self._syncs = None
+            self._write_waiting(failed=True)

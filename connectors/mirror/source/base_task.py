@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from connect.clock import Clock
@@ -11,11 +12,12 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import source_consumer
 from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
+from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
-from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.replication_policy import RoutedPolicy, replication_policy
 
 __all__ = ["BaseSourceTask", "running"]
 
@@ -60,6 +62,17 @@ class BaseSourceTask(TransferTask):
         """The copy of this partition of the source."""
         alias = self._config.source_cluster_alias
         return self._policy.format_remote_topic(alias, key[0]), key[1]
+
+    def _change(self, key: TopicPartition) -> ChangeRecord | None:
+        """Return the transformation of this partition's records; None: they stay as they are."""
+        transforms, policy = self.context.transforms, self._policy
+        if transforms is None or not isinstance(policy, RoutedPolicy):
+            return None
+        alias, topic = self._config.source_cluster_alias, key[0]
+        if not policy.changes_records(alias, topic):
+            return None
+        _, transform = transforms.of_topic(topic, policy.named(alias, topic))
+        return None if transform is None else partial(transform.apply, key[1])
 
     def _metrics(self, key: TopicPartition) -> PartitionMetrics:
         """Register the metrics of this partition of the source."""

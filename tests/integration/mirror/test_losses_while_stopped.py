@@ -17,7 +17,7 @@ from tests.support.losing import (
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
-from tests.support.topics import topic_names
+from tests.support.topics import has_topic
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
@@ -50,7 +50,7 @@ def test_losses_while_stopped_are_found_at_the_start(
         stop_cleanly(mirror, log)
 
     delete_topic(target, flow.remote(gone))
-    wait_until(lambda: flow.remote(gone) not in topic_names(target), TIMEOUT_S, "the copy is gone")
+    wait_until(lambda: not has_topic(target, flow.remote(gone)), TIMEOUT_S, "the copy is gone")
     renew(source, again)
     produce(source, trimmed, numbered(50, start=100))
     delete_records(source, trimmed, 120)

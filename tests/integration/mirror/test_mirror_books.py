@@ -22,7 +22,7 @@ from tests.support.mirrored import (
 )
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.reading import read_partition
-from tests.support.topics import end_offset, topic_names
+from tests.support.topics import end_offset, has_topic, topic_names
 from tests.support.waiting import wait_until
 
 TRANSACTIONS: list[tuple[Sequence[Record], bool]] = [
@@ -118,7 +118,7 @@ def test_offset_syncs_are_those_of_javas_rule(
     assert [(sync.upstream_offset, sync.downstream_offset) for sync in found] == expected
     assert {(sync.topic, sync.partition) for sync in found} == {(topic, 0)}
     assert topic_configs(source, flow.syncs_topic) == {"cleanup.policy": "compact"}
-    assert flow.syncs_topic not in topic_names(target)
+    assert not has_topic(target, flow.syncs_topic)
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])

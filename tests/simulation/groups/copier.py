@@ -96,7 +96,7 @@ class Copier:
         self.books.poll()
         facts = self.books.facts()
         for copy in self.copies.values():
-            if copy.told_once_read and not self.topics.reads:
+            if copy.told_once_read and not self._waits:
                 copy.told_at, copy.told_once_read = self.topics.producer.produced, False
         if facts is not None:
             for copy in self.copies.values():
@@ -330,15 +330,25 @@ class Copier:
         self.topics.producer.deliver(most)
         self._see_told()
 
+    @property
+    def _waits(self) -> bool:
+        """Whether pages wait until the map's topic was read, or until it owns their partition."""
+        return self.topics.reads or self.topics.producer.takes_over
+
     def _see_told(self) -> None:
         producer = self.topics.producer
         for copy in self.copies.values():
-            waits = copy.told_once_read or self.topics.reads
+            waits = copy.told_once_read or self._waits
             if copy.told_at is None or producer.written < copy.told_at or waits:
                 continue
             if producer.failing or producer.failed_at >= 0:
                 copy.of.hidden = True
             copy.of.untold, copy.told_at = False, None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it can write to the internal topics."""
+        return not self.topics.producer.failing
 
     def pages_are_gone(self) -> None:
         """The map's topic was reset: what was written in it is not known any more."""
@@ -377,17 +387,21 @@ class Copier:
             self.settle()
 
     def wake_up(self) -> None:
-        """Go on after a freeze, while others have the partitions: what waits is sent, pages are
-        written once more, and then it learns that it is out."""
-        self.deliver(1 << 30)
+        """Go on after a freeze, while others have the partitions: what waits is sent, it writes
+        what it may, and then it learns that it is out."""
         self.clock.advance(_FROZEN_S)
         self.books.poll()
+        self.deliver(1 << 30)
         reached = [
             Reached(_key(c.of), c.position, c.of.source.start, self._facts(c))
             for c in self.copies.values()
             if c.position > 0
         ]
         self.books.prepare(reached)
+        if self.topics.reads and self.topics.reading is not None and self._random.random() < 0.7:
+            self.topics.reading.finish()
+            self.books.poll()
+            self.books.prepare(reached)
         self.topics.producer.deliver(self._random.randint(0, 10))
         self.topics.producer.die()
 

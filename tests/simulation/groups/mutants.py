@@ -9,11 +9,14 @@ from contextlib import AbstractContextManager
 from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets import offset_map_store, translation, translator
-from connectors.mirror.offsets.offset_map_index import Stretch
+from connectors.mirror.offsets.offset_map_index import PartitionIndex, Stretch
 from connectors.mirror.offsets.offset_map_pages import PageSpan, PartitionPages
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
+from connectors.mirror.offsets.offset_map_trim import MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
 from connectors.mirror.offsets.translation import Known, Place
+from tests.simulation.groups.topics import Topics
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]
@@ -102,7 +105,25 @@ def _late_pages_stay() -> AbstractContextManager[None]:
     return replaced(MapWriter, "_compare", lambda self, found: None)
 
 
+@contextlib.contextmanager
+def _nobody_owns_partitions() -> Iterator[None]:
+    """A worker that wakes up writes on, and its pages count beside its successor's."""
+    with (
+        replaced(OffsetSyncWriter, "_notice_standstill", lambda self: None),
+        replaced(PartitionIndex, "note_owner", lambda self, noted: None),
+        replaced(MapTopicReading, "_take_owner", lambda self, key, record: None),
+        replaced(Topics, "counts", lambda self, key, value: False),
+    ):
+        yield
+
+
 MUTANTS = (
+    Mutant(
+        "nobody-owns-partitions",
+        "groups",
+        "A frozen worker's pages counted after another had its partitions, and the target a loss.",
+        _nobody_owns_partitions,
+    ),
     Mutant(
         "late-pages-stay",
         "groups",

@@ -24,12 +24,15 @@ These cannot hold by design, and are left out, each for its reason:
   between a commit and the page that could not be written, there is nothing to compare with. A map
   topic that is deleted takes its loss pages along: from then on translation is Java's, whose syncs
   say nothing of losses.
-* `hidden` also: a worker that was frozen while the target lost records wakes up, and sends syncs
-  and pages of what was lost. With a clock that is ahead their session may be later than the loss.
-  This is a known defect: groups may be led past records until the worker that has the partition
-  looks, or for good if it takes such pages for its predecessors'.
+* `hidden` also: a worker that was frozen while the target lost records, or the source was created
+  again, wakes up, and its client still sends syncs that it had handed over before, or pages that
+  come before its successor is the partition's owner. Syncs have no session, as Java's have none.
+  What the worker itself writes after it woke up is checked: nothing, before it has looked whether
+  it still owns the partition. So are its pages that come after its successor owns it: they do not
+  count.
 * `strayed`: a worker that was frozen, or could not write while it released a partition, may write
-  pages with a session that nobody knew of. Its copies are earlier ones, so groups read again at
+  pages before its successor owns the partition, or over pages of its own that counted. Its copies
+  are earlier ones, so groups read again at
   most, until the worker that has the partition now looks at what others wrote, and deletes it
   (`OffsetSyncWriter`). Until then the map may be inexact, and checkpoints and offsets may go back,
   as both workers' pages count; and once after it: older pages may count then. A worker that was

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError
 
 from connect.clients.librdkafka.topic_log import LogRecord
-from connect.clock import Deadline
-from connectors.mirror.offsets.map_notes import is_note_key
+from connect.clock import Clock, Deadline
+from connectors.mirror.formats import OffsetSync
+from connectors.mirror.offsets.map_notes import (
+    NO_OWNER,
+    Note,
+    Owner,
+    in_force,
+    is_note_key,
+    parse_note_key,
+)
 from connectors.mirror.offsets.offset_map_pages import page_span, parse_page_key
 from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
@@ -91,6 +99,17 @@ class Topics:
     def __init__(self) -> None:
         self.map, self.syncs, self.checkpoints = Topic(), Topic(), Topic()
 
+    def counts(self, key: bytes, value: bytes | None) -> bool:
+        """Whether this page of the map counts, if it comes now. So does a deletion."""
+        if value is None:
+            return True
+        topic, partition, first = parse_page_key(key)
+        owner = NO_OWNER
+        for noted, its_value in self.map.records.values():
+            if its_value is not None and parse_note_key(Note.OWNER, noted) == (topic, partition):
+                owner = in_force(owner, Owner.decode(its_value))
+        return page_span(first, value).session >= owner
+
     def named(self, name: str) -> Topic:
         return {MAP: self.map, SYNCS: self.syncs}[name]
 
@@ -141,6 +160,8 @@ class Producer:
         self.failing = False
         self.pages: set[int] = set()
         """Partitions whose pages were written since the world took these."""
+        self.counting: set[int] = set()
+        """Partitions of which syncs were written since, or pages that count."""
 
     def produce(
         self,
@@ -159,7 +180,9 @@ class Producer:
         return 0
 
     def deliver(self, most: int) -> None:
-        for _ in range(min(most, len(self._queue))):
+        """Deliver up to `most` records, those included that are queued meanwhile."""
+        while most > 0 and self._queue:
+            most -= 1
             topic, key, value, on_delivery = self._queue.popleft()
             self.written += 1
             error = None
@@ -180,7 +203,17 @@ class Producer:
     def _append(self, topic: str, key: bytes, value: bytes | None) -> None:
         self._topics.named(topic).append(key, value)
         if topic == MAP and not is_note_key(key):
-            self.pages.add(parse_page_key(key)[1])
+            partition = parse_page_key(key)[1]
+            self.pages.add(partition)
+            if self._topics.counts(key, value):
+                self.counting.add(partition)
+        if topic == SYNCS:
+            self.counting.add(OffsetSync.decode(key, value or b"").partition)
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether notes of the owner are under way."""
+        return any(key.startswith(Note.OWNER.value) for _, key, _, _ in self._queue)
 
     def purge(self) -> None:
         self._queue.clear()
@@ -219,8 +252,8 @@ class WorkerTopics:
         self.producer = Producer(topics, random)
         self.reading: _Reading | None = None
 
-    def writer(self) -> OffsetSyncProducer:
-        return OffsetSyncProducer(self.producer, SYNCS, MAP)
+    def writer(self, clock: Clock) -> OffsetSyncProducer:
+        return OffsetSyncProducer(self.producer, SYNCS, MAP, clock)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> _Reading:
         self.reading = _Reading(self._topics.map, on_read, before)

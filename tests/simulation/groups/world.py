@@ -217,12 +217,13 @@ class World:
         if self.frozen:
             worker, before = self.frozen.pop(0)
             self.note(f"  {worker.name} wakes up")
-            for number in worker.copies:
-                # What it writes may be of records that the target has lost.
+            worker.topics.producer.counting.clear()
+            worker.wake_up()
+            for number in worker.topics.producer.counting:
+                # They may be of records that the target has lost.
                 partition = self.partitions[number]
                 logs = (partition.source.life, partition.target.life, partition.losses)
                 partition.hidden = partition.hidden or before[number] != logs
-            worker.wake_up()
             self._see_strays(worker)
 
     def _kill(self, worker: Copier) -> None:
@@ -544,8 +545,9 @@ class World:
             raise Broken(f"group sync failed: {outcome.failed}")
 
     def _check_map(self) -> None:
-        copied = all(w and w.copies[n].copied for n, w in self.workers.items())
-        if copied and not self.was_reset and self.topics.map.late_page() < self.topics.map.end:
+        # Pages that cannot be written now are written later.
+        writes = all(w and w.copies[n].copied and w.writes for n, w in self.workers.items())
+        if writes and not self.was_reset and self.topics.map.late_page() < self.topics.map.end:
             raise Broken("a page that an earlier session wrote over was not written again")
 
     def calm(self) -> None:

@@ -162,7 +162,7 @@ class _Books:
         self.producers: list[SimulatedProducer] = []
         self.readers: list[SimulatedMapReader] = []
 
-    def writer(self) -> OffsetSyncProducer:
+    def writer(self, clock: Clock) -> OffsetSyncProducer:
         made = SimulatedProducer(
             self._timeline,
             self._life,
@@ -170,7 +170,7 @@ class _Books:
             {topic.name: topic for topic in (self._syncs, self._pages)},
         )
         self.producers.append(made)
-        return OffsetSyncProducer(made, self._syncs.name, self._pages.name)
+        return OffsetSyncProducer(made, self._syncs.name, self._pages.name, clock)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> SimulatedMapReader:
         made = SimulatedMapReader(self._timeline, self._session, self._pages, on_read, before)

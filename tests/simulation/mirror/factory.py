@@ -159,5 +159,5 @@ class TaskFactory:
             config,
             transactions,
             store,
-            clock,
+            clock=clock,
         )

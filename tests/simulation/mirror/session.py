@@ -38,8 +38,9 @@ class Session:
     disturbed: bool = False
     """An earlier session was awake meanwhile, which may have stored earlier positions."""
     whole: bool = True
-    """Its pages explain all that it stored: not where a write of one failed, or where it wrote
-    exactly once, so that pages come seconds after the offsets, and was killed."""
+    """Its pages explain all that it stored: not where a write of one failed, where it wrote
+    exactly once, so that pages come seconds after the offsets, and was killed, or where it woke up
+    when another owned its partitions."""
     acked: dict[TopicPartition, int] = field(default_factory=dict)
     """The source offset after the last one that the target acknowledged to it."""
 

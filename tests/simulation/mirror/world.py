@@ -232,6 +232,9 @@ class MirrorWorld:
         """A frozen worker wakes up."""
         self.timeline.note(f"{worker.name} wakes up")
         worker.frozen = worker.session.frozen = False
+        if worker.session.superseded:
+            # It finds records of its successor on the target, and writes no page of them.
+            worker.session.whole = False
         for session in self._sessions:
             session.disturbed = True
 

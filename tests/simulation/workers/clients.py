@@ -182,12 +182,12 @@ class Clients:
                 if read is None or int(read["mark"]) < int(config["mark"]) - 50:
                     raise Broken(f"{name} was written and is not read back")
 
-            return herder.loop.submit(write)  # type: ignore[no-any-return]
+            return herder.loop.requests.submit(write)  # type: ignore[no-any-return]
 
         return _Request(f"put {name} #{config['mark']}", submit, config["mark"])
 
     def _on_herder(self, text: str, call: Callable[[SimHerder], Any]) -> _Request:
-        return _Request(text, lambda herder: herder.loop.submit(lambda: call(herder)))
+        return _Request(text, lambda herder: herder.loop.requests.submit(lambda: call(herder)))
 
     def _delete(self, name: str) -> _Request:
         return self._on_herder(f"delete {name}", lambda herder: herder.operations.delete(name))

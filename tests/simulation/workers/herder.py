@@ -200,7 +200,7 @@ class SimHerder(DistributedHerder):
             leader = self._loop.membership._leader
             leader._cooperative = JavaAssignor(config.max_delay_ms)
         worker.find_run = self._run_of
-        worker.submit = self._loop.submit
+        worker.submit = self._loop.requests.submit
 
     @property
     def loop(self) -> Any:
@@ -236,7 +236,7 @@ class SimHerder(DistributedHerder):
             self._check_signature(signature, body)
         except ConnectError as error:
             return _failed(error)
-        return self._loop.submit(lambda: self._do.put_task_configs(name, configs))
+        return self._loop.requests.submit(lambda: self._do.put_task_configs(name, configs))
 
     def take_fencing(self, name: str, signature: tuple[str | None, str | None]) -> Future[None]:
         try:
@@ -259,7 +259,7 @@ class SimHerder(DistributedHerder):
             else:
                 answer.set_exception(error)
 
-        self._loop.submit(lambda: self._do.fence(name)).add_done_callback(asked)
+        self._loop.requests.submit(lambda: self._do.fence(name)).add_done_callback(asked)
         return answer
 
     def _let_pass(self, event: object, seconds: float) -> bool:

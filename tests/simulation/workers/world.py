@@ -170,7 +170,7 @@ class World:
 
     def _leader(self) -> Node | None:
         for node in self.nodes.values():
-            if node.up and node.herder is not None and node.herder.loop.is_leader:
+            if node.up and node.herder is not None and node.herder.loop.membership.is_leader:
                 return node
         return None
 
@@ -412,7 +412,7 @@ class World:
         node = self._nodes[process]
         if node.herder is None or not process.alive:
             return
-        configs = node.herder.loop.configs
+        configs = node.herder.loop.configs.current
         if self._checked.get(process) is configs:
             return
         self._checked[process] = configs

@@ -6,18 +6,15 @@ import pytest
 
 from tests.simulation.copier.plan import plan_for
 from tests.simulation.copier.world import CopierWorld
-from tests.simulation.worlds import run_world
-
-_SEEDS = 240
-_CHUNK = 20
+from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 
 _FOUND = (532, 1009, 1396, 3396, 4224, 4561, 8887)
 """Seeds that once had a finding."""
 
 
-@pytest.mark.parametrize("first", range(0, _SEEDS, _CHUNK))
-def test_all_is_copied_in_order_and_every_gap_is_told(first: int) -> None:
-    for seed in range(first, first + _CHUNK):
+@pytest.mark.parametrize("seeds", chunks(0, SEEDS_IN_CHECK["copier"]), ids=str)
+def test_all_is_copied_in_order_and_every_gap_is_told(seeds: range) -> None:
+    for seed in seeds:
         _check(seed)
 
 
@@ -27,9 +24,8 @@ def test_what_was_found_once_is_not_found_again(seed: int) -> None:
 
 
 def _check(seed: int) -> None:
-    outcome = run_world("copier", seed)
-    story = "\n".join(outcome.history)
-    assert outcome.finding is None, f"seed {seed}: {outcome.finding}\n{story}"
+    finding = broken("copier", seed)
+    assert finding is None, finding
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -9,21 +9,18 @@ import pytest
 from connectors.mirror.offsets.map_notes import Note, parse_note_key
 from tests.simulation.mirror import run
 from tests.simulation.mirror.world import MirrorWorld
+from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 
-_SEEDS = 120
-_CHUNK = 20
 _LONG_S = 1000.0
 
 KEY = ("t", 0)
 
 
-@pytest.mark.parametrize("first", range(0, _SEEDS, _CHUNK))
-def test_no_seed_breaks_an_invariant(first: int) -> None:
-    for seed in range(first, first + _CHUNK):
-        outcome = run(seed)
-        assert outcome.finding is None, "\n".join(
-            [f"seed {seed}: {outcome.finding}", *outcome.history]
-        )
+@pytest.mark.parametrize("seeds", chunks(0, SEEDS_IN_CHECK["mirror"]), ids=str)
+def test_no_seed_breaks_an_invariant(seeds: range) -> None:
+    for seed in seeds:
+        finding = broken("mirror", seed)
+        assert finding is None, finding
 
 
 def test_the_same_seed_is_the_same_run() -> None:

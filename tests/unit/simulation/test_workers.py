@@ -5,18 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.workers.world import World
-from tests.simulation.worlds import run_world
-
-_SEEDS = 200
-_CHUNK = 10
+from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 
 
-@pytest.mark.parametrize("first", range(0, _SEEDS, _CHUNK))
-def test_a_group_under_faults_runs_each_task_once_and_converges(first: int) -> None:
-    for seed in range(first, first + _CHUNK):
-        outcome = run_world("workers", seed)
-        story = "\n".join(outcome.history)
-        assert outcome.finding is None, f"seed {seed}: {outcome.finding}\n{story}"
+@pytest.mark.parametrize("seeds", chunks(0, SEEDS_IN_CHECK["workers"]), ids=str)
+def test_a_group_under_faults_runs_each_task_once_and_converges(seeds: range) -> None:
+    for seed in seeds:
+        finding = broken("workers", seed)
+        assert finding is None, finding
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

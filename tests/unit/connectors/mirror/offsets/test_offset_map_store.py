@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from connect.errors import RetriableError
+from connectors.mirror.offsets.map_notes import Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.translation import BackwardMap, Place
@@ -157,3 +158,29 @@ def test_what_is_no_page_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     store.take(None, None, 9)
     assert [record.getMessage().split()[2] for record in caplog.records] == ["7", "8", "9"]
     assert places(store, {T: [5]}) == {}
+
+
+def test_pages_of_a_former_owner_do_not_count_nor_does_its_late_note() -> None:
+    store = OffsetMapStore(lambda _: {})
+    late = MapPage(5, [Segment(4, 40, 10)]).encode()
+    records = [
+        (note_key(Note.OWNER, T), Owner(5).encode()),
+        (page_key(*T, 0), MapPage(5, [Segment(0, 0, 4)]).encode()),
+        (note_key(Note.OWNER, T), Owner(9, before=5).encode()),
+        (note_key(Note.OWNER, T), Owner(20).encode()),
+        (page_key(*T, 2), MapPage(9, [Segment(2, 6, 8)]).encode()),
+        (page_key(*T, 4), late),
+    ]
+    for at, (key, value) in enumerate(records):
+        store.take(key, value, at)
+    found = places(store, {T: [1, 5]})
+    assert found[T, 1] == Place(1, True)
+    assert found[T, 5] == Place(9, True)
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00\x01" + bytes(16), b"\x00\x00" + b"\xff" * 16])
+def test_a_note_of_the_owner_that_cannot_be_read_is_ignored(value: bytes) -> None:
+    store = OffsetMapStore(lambda _: {})
+    store.take(note_key(Note.OWNER, T), value, 0)
+    store.take(page_key(*T, 0), MapPage(5, [Segment(0, 0, 4)]).encode(), 1)
+    assert places(store, {T: [1]})[T, 1] == Place(1, True)

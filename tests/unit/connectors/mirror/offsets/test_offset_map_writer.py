@@ -184,6 +184,29 @@ def test_a_loss_before_the_map_was_read_is_known_when_its_page_was_copied_over()
     assert book.emit(Checkpoint("g", "t", 0, 10, place.offset), place)
 
 
+def test_a_source_that_was_created_again_before_the_map_was_read_continues_after_its_copy() -> None:
+    topic, before = Topic(), MapWriter(FakeClock(now_ms=1000))
+    before.has_read(topic.read())
+    before.copied(T, 0, 40, 0)
+    topic.write(before)
+    after = MapWriter(FakeClock(now_ms=2000))
+    after.lost(T, Loss(LossKind.SOURCE_RECREATED, LossPolicy.REPORT, T, T, 0, 40, 40, 0), None)
+    after.copied(T, 4, 10, 40)
+    after.has_read(topic.read())
+    topic.write(after)
+    assert topic.place(3) == Place(40, True, loss=topic.store.loss(T))
+    assert topic.place(8) == Place(44, True, loss=topic.store.loss(T))
+
+
+def test_a_source_that_was_created_again_and_has_no_map_yet_needs_no_page_for_that() -> None:
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.lost(T, Loss(LossKind.SOURCE_RECREATED, LossPolicy.REPORT, T, T, 0, 40, 40, 0), None)
+    writer.copied(T, 4, 10, 40)
+    writer.has_read(topic.read())
+    topic.write(writer)
+    assert [key for key, _ in topic.records] == [page_key(*T, 4)]
+
+
 def test_a_loss_begins_where_a_page_that_was_just_written_says() -> None:
     topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
     writer.has_read(topic.read())

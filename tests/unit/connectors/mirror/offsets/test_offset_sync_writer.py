@@ -8,8 +8,11 @@ import pytest
 
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.map_notes import NO_OWNER, Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, page_span
+from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.translation import Place
 from tests.simulation.groups.topics import Topics, WorkerTopics
 from tests.support.fake_clock import FakeClock
 
@@ -19,8 +22,10 @@ T = ("t", 0)
 class Writing:
     """A task's writer. `reads`: it has read the map's topic."""
 
-    def __init__(self, *, reads: bool = True) -> None:
-        self.topics, self.clock = Topics(), FakeClock(now_ms=1_000_000)
+    def __init__(
+        self, *, reads: bool = True, topics: Topics | None = None, now_ms: int = 1_000_000
+    ) -> None:
+        self.topics, self.clock = topics or Topics(), FakeClock(now_ms=now_ms)
         self.worker = WorkerTopics(self.topics, Random(0))
         config = SourceConfig.from_properties(
             {
@@ -46,6 +51,25 @@ class Writing:
         self.books.prepare([Reached(T, position, log_start)])
         self.worker.producer.deliver(1 << 30)
 
+    def check(self) -> None:
+        """What follows when it took partitions over: it looks whether others did, too."""
+        self.turn()
+        self.read()
+        self.turn()
+
+    def owners(self) -> list[Owner]:
+        records = self.topics.map.records.values()
+        noted = [value for key, value in records if key == note_key(Note.OWNER, T)]
+        return [Owner.decode(value) for value in noted if value is not None]
+
+    def place(self, offset: int) -> Place | None:
+        """Where a reader of the whole topic sends groups."""
+        store = OffsetMapStore(lambda _: {})
+        for at, (key, value) in self.topics.map.records.items():
+            store.take(key, value, at)
+        known = store.known({T: [offset]}).get((T, offset))
+        return None if known is None else known.place
+
     def page(self, first: int = 0) -> bytes | None:
         """The newest record under the key of the page that begins with this source offset."""
         records = self.topics.map.records.values()
@@ -65,6 +89,7 @@ def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
     made.books.copied(T, [(0, 20)], 10)
     made.turn()
     own = made.session()
+    made.check()
     made.topics.map.append(page_key(*T, 0), MapPage(own - 1, [Segment(0, 0, 10)]).encode())
     made.turn(299)
     assert not made.worker.reads
@@ -129,3 +154,80 @@ def test_a_worker_that_stood_still_deletes_no_page_before_it_has_read_what_other
     made.read()
     made.turn(1, position=40, log_start=40)
     assert made.page() is None
+
+
+def test_a_task_notes_that_it_owns_a_partition_before_its_first_page() -> None:
+    made = Writing()
+    made.books.copied(T, [(0, 20)], 10)
+    made.turn()
+    keys = [key for key, _ in made.topics.map.records.values()]
+    assert keys == [note_key(Note.OWNER, T), page_key(*T, 0)]
+    assert made.owners() == [Owner(made.session(), NO_OWNER)]
+
+
+def test_what_a_frozen_worker_had_sent_does_not_count_once_another_owns_the_partition() -> None:
+    """Its clock is an hour ahead."""
+    frozen = Writing(now_ms=1_000_000 + 3_600_000)
+    frozen.books.copied(T, [(0, 20)], 10)
+    frozen.turn()
+    frozen.books.copied(T, [(20, 20)], 30)
+    frozen.books.prepare([Reached(T, 40, 0)])  # on its way
+    after = Writing(topics=frozen.topics)
+    after.books.copied(T, [(20, 20)], 50)
+    after.turn(position=40)
+    frozen.worker.producer.deliver(1 << 30)
+    assert after.place(25) == Place(55, True)
+    assert after.place(5) == Place(15, True)
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_worker_that_stood_still_writes_nothing_of_what_another_owns(owned: bool) -> None:
+    """Whether or not it had written a page. Its clock is an hour ahead."""
+    frozen = Writing(now_ms=1_000_000 + 3_600_000)
+    frozen.books.copied(T, [(0, 20)], 10)
+    if owned:
+        frozen.turn()
+        frozen.check()
+    after = Writing(topics=frozen.topics)
+    after.books.copied(T, [(0, 10)], 50)
+    after.turn(position=10)
+    written = frozen.topics.map.end
+    frozen.clock.advance(11)
+    frozen.turn()
+    assert frozen.topics.map.end == written
+    frozen.read()
+    frozen.books.copied(T, [(20, 20)], 30)
+    frozen.turn(position=40)
+    frozen.turn(300, position=40)
+    assert frozen.topics.map.end == written
+
+
+def test_a_standstill_does_not_let_an_offset_be_stored_before_its_page() -> None:
+    made = Writing()
+    made.books.copied(T, [(0, 20)], 10)
+    made.clock.advance(11)
+    prepared = made.books.prepare([Reached(T, 20, 0)])
+    assert not prepared.done()
+    made.read()
+    made.books.poll()
+    made.worker.producer.deliver(1 << 30)
+    assert prepared.done()
+    assert made.has_page()
+
+
+def test_of_two_that_take_a_partition_at_once_the_one_that_has_it_prevails() -> None:
+    """The other one ends soon, as it is told that it has lost it."""
+    owner, other = Writing(reads=False), Writing(reads=False, now_ms=5_000_000)
+    other.topics = other.worker._topics = owner.topics
+    for each in (owner, other):
+        assert each.worker.reading is not None
+        each.worker.reading._topic = owner.topics.map
+        each.worker.producer._topics = owner.topics
+        each.read()
+        each.books.copied(T, [(0, 20)], 10)
+    other.turn()
+    owner.turn()
+    assert owner.owners()[0].before == owner.owners()[1].before == NO_OWNER
+    owner.check()
+    assert owner.owners()[-1].before == other.owners()[0].session
+    assert owner.session() == owner.owners()[-1].session
