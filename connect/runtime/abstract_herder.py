@@ -108,6 +108,9 @@ class AbstractHerder(ABC):
             raise NotFound(f"Connector {name} not found")
         return config
 
+    def resolved_config(self, name: str) -> Mapping[str, str]:
+        return self._worker.resolved(self.connector_config(name))
+
     def connector_state(self, name: str) -> ConnectorStateInfo:
         status = self._status(InstanceId(name))
         if status is None:

@@ -86,6 +86,9 @@ class InMemoryHerder(Herder):
     def connector_config(self, name: str) -> Mapping[str, str]:
         return self._known(name)
 
+    def resolved_config(self, name: str) -> Mapping[str, str]:
+        return self._known(name)
+
     def connector_state(self, name: str) -> ConnectorStateInfo:
         if name not in self.configs:
             raise NotFound(f"No status found for connector {name}")

@@ -10,12 +10,12 @@ from kafka.protocol.admin import DescribeGroupsRequest
 
 from connect.clients.config.properties import wire_settings
 from connect.clients.errors import error_from_code
-from connect.clients.wire.find_coordinator import Coordinated, any_broker, open_coordinator
+from connect.clients.wire.find_coordinator import Coordinated, open_coordinator
 from connect.clock import Deadline
 from connect.loop import Backoff, retry
 from connect.protocol.error_codes import ErrorCode
 
-__all__ = ["GroupPeer", "group_members", "may_describe_group"]
+__all__ = ["GroupPeer", "group_members"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,3 @@ def group_members(props: Mapping[str, str], group: str, deadline: Deadline) -> l
         return peers
 
     return retry(ask, deadline, Backoff(0.1, 1.0))
-
-
-def may_describe_group(props: Mapping[str, str], group: str, deadline: Deadline) -> bool:
-    """Return whether this client has any permission on a group, whether or not the group exists.
-
-    Any broker can answer. The coordinator is not used because looking it up would create the
-    offsets topic if it does not exist yet. Raises one of `connect.errors`.
-    """
-    with closing(any_broker(wire_settings(props), deadline)) as connection:
-        answer = connection.call(DescribeGroupsRequest(groups=[group]), deadline)
-    return all(found.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED for found in answer.groups)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from connect.clock import Clock, Deadline
 from connect.errors import (
@@ -26,13 +26,15 @@ from connect.errors import (
     TaskFailed,
 )
 from connect.loop import Backoff, retry
+from connect.runtime.distributed.group_configs import GroupConfigs
 from connect.runtime.distributed.leader_client import InternalRequests
+from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.offset_stores import task_transactional_id
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
 from connect.runtime.states import InstanceId
+from connect.runtime.work.request_queue import RequestQueue
 from connect.runtime.work.task_run import TaskRun
-from connect.storage.config_state import ClusterConfigState
 
 __all__ = ["ExactlyOnceRuns"]
 
@@ -50,23 +52,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 _PATIENCE_S = 300.0
 
 
-class ExactlyOnceGroup(Protocol):
-    """The part of the herder that the checks use. `submit` is thread-safe.
-
-    All other methods are for the herder's thread.
-    """
-
-    @property
-    def is_leader(self) -> bool: ...
-    @property
-    def leader_url(self) -> str: ...
-    @property
-    def configs(self) -> ClusterConfigState: ...
-    def refresh(self) -> bool: ...
-    def assigned_here(self, instance: InstanceId) -> bool: ...
-    def submit(self, request: Callable[[], T]) -> Future[T]: ...
-
-
 class ExactlyOnceRuns:
     """Creates the exactly-once start-up checks of this worker's source tasks.
 
@@ -76,20 +61,24 @@ class ExactlyOnceRuns:
     def __init__(
         self,
         group_id: str,
-        herder: ExactlyOnceGroup,
+        configs: GroupConfigs,
+        membership: Membership,
+        requests: RequestQueue,
         fencing: ZombieFencing,
-        requests: InternalRequests,
+        leader_requests: InternalRequests,
         clock: Clock,
     ) -> None:
         self._group_id = group_id
-        self._herder = herder
-        self._fencing = fencing
+        self._configs = configs
+        self._membership = membership
         self._requests = requests
+        self._fencing = fencing
+        self._leader_requests = leader_requests
         self._clock = clock
 
     def begin(self, instance: InstanceId) -> TaskRun:
         """Return a run of the task with its current config."""
-        generation = self._herder.configs.task_config_generation(instance.connector)
+        generation = self._configs.current.task_config_generation(instance.connector)
 
         def plan(run: TaskRun) -> ExactlyOncePlan:
             return ExactlyOncePlan(
@@ -105,15 +94,15 @@ class ExactlyOnceRuns:
         )
 
     def _ask(self, connector: str) -> Future[None]:
-        if self._herder.is_leader:
+        if self._membership.is_leader:
             return self._fencing.request(connector)
-        return self._requests.fence_zombies(self._herder.leader_url, connector)
+        return self._leader_requests.fence_zombies(self._membership.leader_url, connector)
 
     def _fence(self, instance: InstanceId, run: TaskRun) -> None:
         name, cancelled = instance.connector, run.cancelled
 
         def fence(deadline: Deadline) -> None:
-            fenced = self._wait(self._herder.submit(run.ask), deadline, cancelled)
+            fenced = self._wait(self._requests.submit(run.ask), deadline, cancelled)
             self._wait(fenced, deadline, cancelled)
 
         try:
@@ -127,17 +116,17 @@ class ExactlyOnceRuns:
             ) from error
 
     def _check(self, instance: InstanceId, generation: int | None) -> None:
-        if not self._herder.refresh():
+        if not self._configs.refresh():
             raise RetriableError(
                 f"Cannot start source task {instance} with exactly-once support: the config"
                 " topic could not be read to its end"
             )
-        if self._herder.configs.task_config_generation(instance.connector) != generation:
+        if self._configs.current.task_config_generation(instance.connector) != generation:
             raise ConnectError(
                 f"Cannot start source task {instance} with exactly-once support as the"
                 " connector has already generated a new set of task configs"
             )
-        if not self._herder.assigned_here(instance):
+        if instance not in self._membership.assigned:
             raise ConnectError(
                 f"Cannot start source task {instance} with exactly-once support as the task"
                 " has already been revoked from this worker"
@@ -145,7 +134,7 @@ class ExactlyOnceRuns:
 
     def _verify(self, instance: InstanceId, run: TaskRun) -> None:
         def verify(deadline: Deadline) -> None:
-            self._wait(self._herder.submit(run.check), deadline, run.cancelled)
+            self._wait(self._requests.submit(run.check), deadline, run.cancelled)
 
         self._persist(instance, verify, run.cancelled)
 

@@ -179,7 +179,7 @@ class DistributedHerder(AbstractHerder):
     @property
     def is_leader(self) -> bool:
         """Whether this worker led its group in the last rebalance."""
-        return self._loop.is_leader
+        return self._loop.membership.is_leader
 
     # Read requests.
 

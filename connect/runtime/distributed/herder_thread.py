@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from connect.clients.groups.member import GroupMember
@@ -21,12 +20,14 @@ from connect.runtime.distributed.config_changes import ChangeSet, PendingChanges
 from connect.runtime.distributed.config_follower import ConfigFollower
 from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns
 from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
+from connect.runtime.distributed.group_configs import GroupConfigs
 from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_listener import GroupObserver, Rebalancing
 from connect.runtime.distributed.rebalance_plan import UnsyncBackoff
 from connect.runtime.distributed.session_keys import SessionKeys
+from connect.runtime.distributed.task_config_commits import GroupCommits
 from connect.runtime.distributed.zombie_fencing import ZombieFencing
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.stages import Stages
@@ -38,10 +39,7 @@ from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.runtime.work.task_run import TaskRun
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
-from connect.storage.config_state import ClusterConfigState
-from connect.storage.config_store import (
-    ConfigStore,
-)
+from connect.storage.config_store import ConfigStore
 from connect.storage.status_store import StatusStore
 
 __all__ = ["HerderLoop"]
@@ -97,10 +95,8 @@ class HerderLoop:
         self._clock = worker.clock
         self._store = store
         self._statuses = statuses
-        self.publishes_itself = publishes_itself
         self.stages = Stages(self._clock)
-        self.configs: ClusterConfigState = store.snapshot()
-        """The configs that this worker acts on; the store may have read more."""
+        self.configs = GroupConfigs(store, self.stages, config.sync_timeout_s, self._clock)
         self._rebalancing = Rebalancing(
             self, statuses, config.group_id, observer or GroupObserver(), on_leading, self._clock
         )
@@ -137,19 +133,44 @@ class HerderLoop:
             worker,
             self.post,
             lambda name: self.publisher.wanted(name),
-            lambda name: self.work.restart_connector(name, self.configs, shown=False),
+            lambda name: self.work.restart_connector(name, self.configs.current, shown=False),
             self._begin_run,
         )
         self.fencing = ZombieFencing(
-            self, store, worker.fence_zombies, worker.resolved, self._is_source
+            self.configs,
+            self.leading.record_task_count,
+            self.post,
+            worker.fence_zombies,
+            worker.resolved,
+            self._is_source,
         )
         self._runs = ExactlyOnceRuns(
-            config.group_id, self, self.fencing, self.leader_requests, self._clock
+            config.group_id,
+            self.configs,
+            self.membership,
+            self.requests,
+            self.fencing,
+            self.leader_requests,
+            self._clock,
+        )
+        self.commits = GroupCommits(
+            self.configs,
+            self.membership,
+            self.leading,
+            self.leader_requests,
+            publishes_itself=publishes_itself,
         )
         self.publisher: TaskConfigPublisher = TaskConfigPublisher(
-            worker, self.work, self, self.post, self._clock
+            worker, self.work, self.commits, self.post, self._clock
         )
-        self._follower = ConfigFollower(self, plan_restart)
+        self._follower = ConfigFollower(
+            self.configs,
+            self.membership,
+            self.work,
+            self.stages,
+            plan_restart,
+            self.writes_exactly_once,
+        )
         self._unsync = UnsyncBackoff(config.unsync_backoff_s, config.max_delay_ms)
         self._can_read = True
         self._stopping = threading.Event()
@@ -170,8 +191,8 @@ class HerderLoop:
         """Take over what the stores have read. A simulation without a thread calls `turn`
         afterwards.
         """
-        self.configs = self._store.snapshot()
-        self.changes.begin_with(self.configs.session_key)
+        self.configs.adopt()
+        self.changes.begin_with(self.configs.current.session_key)
 
     def stop(self, deadline: Deadline) -> bool:
         """Stop all work and leave the group. Return False if something did not end in time."""
@@ -236,64 +257,6 @@ class HerderLoop:
         # assignment. These show whether the deletion was right.
         self.post(0.0, tell)
 
-    def submit(self, request: Callable[[], T]) -> Future[T]:
-        """Run a request in a turn of the herder. Thread-safe."""
-        return self.requests.submit(request)
-
-    # Used by publishing, fencing and requests, on this thread.
-
-    @property
-    def is_leader(self) -> bool:
-        return self.membership.is_leader
-
-    @property
-    def leader_url(self) -> str:
-        return self.membership.leader_url
-
-    def assigned_here(self, instance: InstanceId) -> bool:
-        return instance in self.membership.assigned
-
-    def write_as_leader(self, write: Callable[[], None]) -> None:
-        """Write as `Leading.write` does."""
-        self.leading.write(write)
-
-    def write_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
-        with self.stages.during(f"writing task configs of connector {connector}"):
-            self.write_as_leader(lambda: self._store.put_task_configs(connector, configs))
-
-    def commit_task_configs(
-        self, connector: str, configs: Sequence[Mapping[str, str]]
-    ) -> Future[None] | None:
-        """Commit task configs for `TaskConfigPublisher`.
-
-        If workers do not send requests to each other, and writing is not the leader's privilege,
-        the connector's worker writes them itself.
-        """
-        if self.is_leader or self.publishes_itself:
-            self.write_task_configs(connector, configs)
-            return None
-        return self.leader_requests.post_task_configs(self.leader_url, connector, configs)
-
-    def task_configs_answered(self, connector: str) -> None:
-        """Do nothing: no request waits for it here."""
-
-    def refresh(self) -> bool:
-        """Read the config topic to its end within worker.sync.timeout.ms. Return whether that
-        succeeded.
-
-        Raises `ConnectError` for fatal errors, after which this worker cannot continue.
-        """
-        try:
-            with self.stages.during("reading to the end of the config topic"):
-                self._store.refresh(Deadline(self._config.sync_timeout_s, self._clock))
-        except ConnectError as error:
-            if not error.retriable:
-                raise
-            _log.warning("Cannot read the config topic to its end: %s", error)
-            return False
-        self.configs = self._store.snapshot()
-        return True
-
     # The herder's thread.
 
     def _main(self) -> None:
@@ -347,7 +310,7 @@ class HerderLoop:
 
     def _catch_up(self) -> bool:
         """Read the config topic to its end. If that fails, stay out of the group for a while."""
-        if self.refresh():
+        if self.configs.refresh():
             self._can_read = True
             self._unsync.reset()
             return True
@@ -409,7 +372,7 @@ class HerderLoop:
         """Apply changes. `joining`: the rebalance in progress takes them into account."""
         if changes == ChangeSet() and not joining:
             return
-        self.configs = self._store.snapshot()
+        self.configs.adopt()
         rebalance = changes.rebalance and not self._assigned_by_now()
         if rebalance and not joining:
             self.member.request_rejoin("connectors or tasks have changed")
@@ -428,7 +391,7 @@ class HerderLoop:
         the group until the next heartbeats.
         """
         assignment = self.membership.assignment
-        return assignment is not None and self.configs.offset <= assignment.config_offset
+        return assignment is not None and self.configs.current.offset <= assignment.config_offset
 
     def _begin_run(self, instance: InstanceId) -> TaskRun | None:
         exactly_once = self.writes_exactly_once(instance.connector)
@@ -438,7 +401,7 @@ class HerderLoop:
         """Return whether the connector's tasks write exactly once on this worker."""
         if self._config.exactly_once is not ExactlyOnceSupport.ENABLED:
             return False
-        config = self.configs.raw_connector_config(connector)
+        config = self.configs.current.raw_connector_config(connector)
         return config is not None and self._is_source(self._worker.resolved(config))
 
     def _is_source(self, config: Mapping[str, str]) -> bool:

@@ -7,7 +7,7 @@ connectors and tasks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from connect.clock import Clock, Deadline
 from connect.errors import ConnectError, RetriableError
@@ -97,6 +97,15 @@ class Leading:
         except (PrivilegedWriteFailed, WritePrivilegesMissing) as error:
             self._fenced = True
             raise RetriableError(_WRITE_FAILED) from error
+
+    def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
+        """Write a connector's task configs and their commit. Raises `ConnectError`."""
+        with self._stages.during(f"writing task configs of connector {connector}"):
+            self.write(lambda: self._store.put_task_configs(connector, configs))
+
+    def record_task_count(self, connector: str, tasks: int) -> None:
+        """Write the number of tasks that were fenced. Raises `ConnectError`."""
+        self.write(lambda: self._store.put_task_count_record(connector, tasks))
 
     def renew_key(self) -> None:
         """Write a new session key if one is due. Raises `ConnectError`."""

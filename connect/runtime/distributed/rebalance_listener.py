@@ -12,6 +12,7 @@ from typing import Protocol
 from connect.clients.groups.member import GroupMember
 from connect.clock import Clock, Deadline
 from connect.protocol.membership import Assignment
+from connect.runtime.distributed.group_configs import GroupConfigs
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep
@@ -46,11 +47,9 @@ class Rebalanced(Protocol):
     work: RunningWork
     publisher: TaskConfigPublisher
     leading: Leading
+    configs: GroupConfigs
 
-    @property
-    def configs(self) -> ClusterConfigState: ...
     def follow_joining(self) -> None: ...
-    def refresh(self) -> bool: ...
     def fall_behind(self) -> None: ...
     def writes_exactly_once(self, connector: str) -> bool: ...
 
@@ -109,7 +108,7 @@ class Rebalancing:
 
     def before_join(self) -> ClusterConfigState:
         self._herder.follow_joining()
-        return self._herder.configs
+        return self._herder.configs.current
 
     def on_revoked(self, revoked: frozenset[InstanceId]) -> None:
         herder = self._herder
@@ -120,7 +119,7 @@ class Rebalancing:
             for name in connectors:
                 herder.publisher.forget(name)
             for name in sorted({each.connector for each in revoked}):
-                if not herder.configs.contains(name):
+                if not herder.configs.current.contains(name):
                     self._statuses.delete_topics(name)
             # A late status of this worker would replace the next owner's.
             self._statuses.flush(Deadline(_STATUS_FLUSH_S, self._clock))
@@ -162,7 +161,7 @@ class Rebalancing:
                 "the assignment was made from older configs, or the scheduled rebalance is due"
             )
             return False
-        self.assigned_connectors = frozenset(herder.configs.connectors())
+        self.assigned_connectors = frozenset(herder.configs.current.connectors())
         self.begin_assigned()
         herder.publisher.compare()
         self._resolved = True
@@ -190,11 +189,11 @@ class Rebalancing:
             self._scheduled_ms = None
         leads = herder.membership.is_leader
         state = AfterRebalance(assignment.failed, assignment.config_offset, leads, due)
-        step = state.next_step(herder.configs.offset)
+        step = state.next_step(herder.configs.current.offset)
         if step is not NextStep.READ_TO_END:
             return step
-        if herder.refresh():
-            return state.next_step(herder.configs.offset, read_on=True)
+        if herder.configs.refresh():
+            return state.next_step(herder.configs.current.offset, read_on=True)
         herder.fall_behind()
         return NextStep.REJOIN
 
@@ -207,22 +206,22 @@ class Rebalancing:
         over, new = running - wanted, sorted(filter(self._is_configured, wanted - running))
         if over:
             self.on_revoked(frozenset(over))
-        herder.work.renewal.grow(herder.configs)
-        herder.work.renewal.take_live(herder.configs)
+        herder.work.renewal.grow(herder.configs.current)
+        herder.work.renewal.take_live(herder.configs.current)
         if not new:
             return
         with herder.stages.during("starting assigned connectors and tasks"):
             _log.info("Starting %s", ", ".join(str(each) for each in new))
             for each in new:
                 if not each.is_task:
-                    herder.work.begin_connector(each.connector, herder.configs)
-            herder.work.begin_tasks([each for each in new if each.is_task], herder.configs)
+                    herder.work.begin_connector(each.connector, herder.configs.current)
+            herder.work.begin_tasks([each for each in new if each.is_task], herder.configs.current)
 
     def _is_configured(self, instance: InstanceId) -> bool:
         """Return whether the instance still exists: a new leader may leave removed tasks
         assigned.
         """
-        configs = self._herder.configs
+        configs = self._herder.configs.current
         if not instance.is_task:
             return configs.contains(instance.connector)
         return instance.task < configs.task_count(instance.connector)

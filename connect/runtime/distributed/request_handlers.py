@@ -37,8 +37,8 @@ class LeaderRequests:
 
     def need_leader(self, message: str = "Only the leader can set connector configs.") -> None:
         """Raise `NotLeader` unless this worker leads."""
-        if not self._loop.is_leader:
-            raise NotLeader(message, self._loop.leader_url or None)
+        if not self._loop.membership.is_leader:
+            raise NotLeader(message, self._loop.membership.leader_url or None)
 
     # Configs and target states.
 
@@ -55,8 +55,10 @@ class LeaderRequests:
         exists = self._configs.contains(name)
         if exists and not allow_replace:
             raise AlreadyExists(f"Connector {name} already exists")
-        self._write(lambda: self._configs.put_connector_config(name, config, initial_state))
-        return not exists, len(self._loop.configs.tasks(name)) if exists else 0
+        self._loop.leading.write(
+            lambda: self._configs.put_connector_config(name, config, initial_state)
+        )
+        return not exists, len(self._loop.configs.current.tasks(name)) if exists else 0
 
     def replace(self, name: str, base: Mapping[str, str], config: Mapping[str, str]) -> int | None:
         """Write a validated config that was derived from `base`, and return the number of tasks.
@@ -66,14 +68,14 @@ class LeaderRequests:
         self.need_leader()
         if self._configs.snapshot().raw_connector_config(name) != base:
             return None
-        self._write(lambda: self._configs.put_connector_config(name, config))
-        return len(self._loop.configs.tasks(name))
+        self._loop.leading.write(lambda: self._configs.put_connector_config(name, config))
+        return len(self._loop.configs.current.tasks(name))
 
     def delete(self, name: str) -> None:
         self.need_leader("Only the leader can delete connector configs.")
         if not self._configs.contains(name):
             raise NotFound(f"Connector {name} not found")
-        self._write(lambda: self._configs.remove_connector_config(name))
+        self._loop.leading.write(lambda: self._configs.remove_connector_config(name))
 
     def stop(self, name: str) -> None:
         """Remove a connector's tasks, then stop it.
@@ -84,9 +86,9 @@ class LeaderRequests:
         if not self._configs.contains(name):
             raise NotFound(f"Unknown connector {name}")
         self.need_leader("Only the leader can transition connectors to the STOPPED state.")
-        self._loop.write_task_configs(name, [])
+        self._loop.leading.put_task_configs(name, [])
         self._configs.put_target_state(name, TargetState.STOPPED)
-        self._loop.refresh()
+        self._loop.configs.refresh()
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
         """Commit task configs that a connector on another worker generated."""
@@ -98,7 +100,7 @@ class LeaderRequests:
             raise BadRequest(
                 f"Cannot submit non-empty set of task configs for stopped connector {name}"
             )
-        self._loop.write_task_configs(name, configs)
+        self._loop.leading.put_task_configs(name, configs)
 
     def fence(self, name: str) -> Future[None]:
         """Fence a connector's earlier tasks."""
@@ -110,11 +112,11 @@ class LeaderRequests:
         otherwise.
         """
         self.need_leader("Only the leader can modify connector offsets.")
-        if not self._loop.refresh():
+        if not self._loop.configs.refresh():
             raise ConnectError(
                 "Failed to read to end of config topic before modifying connector offsets"
             )
-        state = self._loop.configs
+        state = self._loop.configs.current
         config = state.raw_connector_config(name)
         if config is None:
             raise NotFound(f"Connector {name} not found")
@@ -130,18 +132,18 @@ class LeaderRequests:
         self._need_owner(
             InstanceId(name), "connector", "Only the leader can process restart requests."
         )
-        return self._loop.work.restart_connector(name, self._loop.configs, shown=False)
+        return self._loop.work.restart_connector(name, self._loop.configs.current, shown=False)
 
     def restart_task(self, instance: InstanceId) -> None:
         """Restart a task that runs here."""
         self._need_known(instance.connector)
-        if self._loop.configs.raw_task_config(instance) is None:
+        if self._loop.configs.current.raw_task_config(instance) is None:
             raise NotFound(f"Unknown task: {instance}")
         self._need_owner(
             instance, "task", "Cannot restart task since it is not assigned to this member"
         )
         self._loop.work.end_tasks([instance])
-        self._loop.work.begin_tasks([instance], self._loop.configs)
+        self._loop.work.begin_tasks([instance], self._loop.configs.current)
         if self._loop.work.task_failed(instance):
             raise ConnectError(f"Failed to start task: {instance}")
 
@@ -152,14 +154,11 @@ class LeaderRequests:
         self.need_leader("Only the leader can process restart requests.")
         self._need_known(request.connector)
         shown = self._plan_restart(request).shown
-        self._write(lambda: self._configs.put_restart_request(request))
+        self._loop.leading.write(lambda: self._configs.put_restart_request(request))
         return shown
 
-    def _write(self, write: Callable[[], None]) -> None:
-        self._loop.write_as_leader(write)
-
     def _need_known(self, name: str) -> None:
-        if not self._loop.configs.contains(name):
+        if not self._loop.configs.current.contains(name):
             raise NotFound(f"Unknown connector: {name}")
 
     def _need_owner(self, instance: InstanceId, kind: str, not_leader: str) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Protocol
 
 from connect.errors import ConnectError, RetriableError
+from connect.runtime.distributed.group_configs import GroupConfigs
 from connect.runtime.errors import BadRequest, NotFound
 from connect.storage.config_state import ClusterConfigState
-from connect.storage.config_store import ConfigStore
 
 __all__ = ["FencingConflict", "ZombieFencing", "fencing_needed", "needs_no_fencing"]
 
@@ -31,16 +30,6 @@ class FencingConflict(ConnectError):
 
     retriable = True
     http_status = 409
-
-
-class Leadership(Protocol):
-    """The part of the herder that fencing uses, on the herder's thread."""
-
-    @property
-    def configs(self) -> ClusterConfigState: ...
-    def refresh(self) -> bool: ...
-    def write_as_leader(self, write: Callable[[], None]) -> None: ...
-    def post(self, delay_s: float, command: Callable[[], None]) -> None: ...
 
 
 def fencing_needed(configs: ClusterConfigState, connector: str) -> int | None:
@@ -68,18 +57,25 @@ def needs_no_fencing(configs: ClusterConfigState, connector: str) -> bool:
 
 
 class ZombieFencing:
-    """Runs fencing rounds. `is_source(config)` returns whether a connector is a source."""
+    """Runs fencing rounds on the leader's herder thread."""
 
     def __init__(
         self,
-        leadership: Leadership,
-        store: ConfigStore,
+        configs: GroupConfigs,
+        record_task_count: Callable[[str, int], None],
+        post: Callable[[float, Callable[[], None]], None],
         fence_out: FenceOut,
         resolved: Callable[[Mapping[str, str]], dict[str, str]],
         is_source: Callable[[Mapping[str, str]], bool],
     ) -> None:
-        self._leadership = leadership
-        self._store = store
+        """Create the fencing.
+
+        `record_task_count(connector, tasks)` writes as the leader. `post(seconds, command)` runs a
+        command on the herder's thread. `is_source(config)` returns whether a connector is a source.
+        """
+        self._configs = configs
+        self._record_task_count = record_task_count
+        self._post = post
         self._fence_out = fence_out
         self._resolved = resolved
         self._is_source = is_source
@@ -93,11 +89,11 @@ class ZombieFencing:
         Several requests share a round. Raises `NotFound` and `BadRequest`; the future fails with
         `FencingConflict`, or with the error of the brokers.
         """
-        if not self._leadership.refresh():
+        if not self._configs.refresh():
             raise RetriableError(
                 "Failed to read to end of config topic before fencing out earlier tasks"
             )
-        configs = self._leadership.configs
+        configs = self._configs.current
         raw = configs.raw_connector_config(connector)
         if raw is None:
             raise NotFound(f"Connector {connector} not found")
@@ -113,7 +109,7 @@ class ZombieFencing:
             # An abandoned round is still running. It would fence tasks that start before it ends.
             self._rounds[connector] = done
             earlier.add_done_callback(
-                lambda _: self._leadership.post(0.0, lambda: self._ask_again(connector, done))
+                lambda _: self._post(0.0, lambda: self._ask_again(connector, done))
             )
             return done
         tasks = fencing_needed(configs, connector)
@@ -172,7 +168,7 @@ class ZombieFencing:
             self._end(connector, generation, outcome.exception(), done)
 
         def fenced(outcome: Future[None]) -> None:
-            self._leadership.post(0.0, lambda: end(outcome))
+            self._post(0.0, lambda: end(outcome))
 
         fencing = self._fence_out(connector, tasks, config)
         self._fencing[connector] = fencing
@@ -191,13 +187,13 @@ class ZombieFencing:
         if error is not None:
             _fail(done, error)
             return
-        if not self._leadership.refresh():
+        if not self._configs.refresh():
             _fail(
                 done,
                 RetriableError("Failed to read to end of config topic after fencing earlier tasks"),
             )
             return
-        configs = self._leadership.configs
+        configs = self._configs.current
         if configs.task_config_generation(connector) != generation:
             _fail(done, _conflict(connector))
             return
@@ -206,9 +202,7 @@ class ZombieFencing:
     def _write_down(self, connector: str, configs: ClusterConfigState, done: Future[None]) -> None:
         count = configs.task_count(connector)
         try:
-            self._leadership.write_as_leader(
-                lambda: self._store.put_task_count_record(connector, count)
-            )
+            self._record_task_count(connector, count)
         except ConnectError as error:
             _fail(done, error)
         else:

@@ -441,7 +441,7 @@ def test_a_herder_that_never_stops_says_where_it_is(
         began.set()
         hanging.wait(LONGER_THAN_A_TEST_S)
 
-    rig.herder._loop.submit(hang)
+    rig.herder._loop.requests.submit(hang)
     assert began.wait(TIMEOUT_S)
     with caplog.at_level("ERROR"):
         assert not rig.herder.stop(Deadline(1.5))

@@ -67,7 +67,7 @@ def test_a_follower_has_the_leader_commit_its_task_configs(rig: Rig) -> None:
 
 
 def test_who_cannot_ask_the_leader_commits_itself_where_that_is_allowed(rig: Rig) -> None:
-    rig.herder._loop.publishes_itself = True
+    rig.herder._loop.commits.publishes_itself = True
     own(rig)
     rig.until(lambda: rig.store.snapshot().task_count("c") == 1, "its own commit")
     assert rig.leader.asked == []

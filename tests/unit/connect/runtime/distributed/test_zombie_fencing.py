@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 
 import pytest
 
+from connect.clock import SYSTEM_CLOCK
+from connect.runtime.distributed.group_configs import GroupConfigs
 from connect.runtime.distributed.zombie_fencing import FencingConflict, ZombieFencing
-from connect.storage.config_state import ClusterConfigState
+from connect.runtime.stages import Stages
 from connect.storage.memory_status_store import MemoryConfigStore
 
 
 class Leader:
-    """The part of the leader's herder that fencing needs. `fenced`: what the brokers were asked."""
+    """A leader's fencing over a store of its own. `fenced`: the requests to the brokers."""
 
     def __init__(self) -> None:
         self.store = MemoryConfigStore()
         self.store.put_connector_config("c", {"name": "c"})
+        self.configs = GroupConfigs(self.store, Stages(SYSTEM_CLOCK), 1.0, SYSTEM_CLOCK)
         self.fenced: list[Future[None]] = []
-        self.fencing = ZombieFencing(self, self.store, self._fence_out, dict, lambda _: True)
-
-    @property
-    def configs(self) -> ClusterConfigState:
-        return self.store.snapshot()
+        self.fencing = ZombieFencing(
+            self.configs,
+            self.store.put_task_count_record,
+            lambda _, command: command(),
+            self._fence_out,
+            dict,
+            lambda _: True,
+        )
 
     def configure(self, tasks: int) -> None:
         self.store.put_task_configs("c", [{} for _ in range(tasks)])
         self.fencing.give_up({"c"})
-
-    def refresh(self) -> bool:
-        return True
-
-    def write_as_leader(self, write: Callable[[], None]) -> None:
-        write()
-
-    def post(self, delay_s: float, command: Callable[[], None]) -> None:
-        command()
 
     def _fence_out(self, connector: str, tasks: int, config: Mapping[str, str]) -> Future[None]:
         self.fenced.append(Future())
@@ -57,7 +54,7 @@ def test_requests_share_a_round(leader: Leader) -> None:
     assert first is second
     leader.fenced[0].set_result(None)
     assert first.result(0) is None
-    assert leader.configs.task_count_record("c") == 3
+    assert leader.store.snapshot().task_count_record("c") == 3
     assert leader.fencing.request("c").done()
     assert len(leader.fenced) == 1
 
@@ -78,4 +75,4 @@ def test_no_task_begins_while_brokers_still_fence_for_a_round_that_was_given_up(
     assert not next_round.done()
     leader.fenced[1].set_result(None)
     assert next_round.result(0) is None
-    assert leader.configs.task_count_record("c") == 2
+    assert leader.store.snapshot().task_count_record("c") == 2
