@@ -1,17 +1,20 @@
 """Shared by the commands of Connect workers: properties, start, stop and exit codes.
 
 Exit codes are Kafka Connect's: 0 stopped cleanly; 1 wrong command line, or --help; 2 the worker
-could not start or did not stop in time; 3 a connector of the command line could not be created.
+could not start or did not stop in time; 3 a connector of the command line could not be created. But
+78 (EX_CONFIG) tells wrong properties from failures; Java ends with 2 for both.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, NoReturn, TypeVar
 
+from api.cli.processes.stop_signals import StopSignal
 from api.cli.program import (
+    EXIT_CONFIG,
     EXIT_ERROR,
     EXIT_OK,
     EXIT_USAGE,
@@ -19,13 +22,14 @@ from api.cli.program import (
     ExitCodes,
     UsageParser,
     share_interpreter,
+    tell_missing_parts,
 )
-from api.cli.stop_signals import StopSignal
+from api.cli.worker_start.cluster_contact import ClusterContact
 from api.rest.server import RestServer
 from connect.clock import Deadline
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
-from connect.errors import ConnectError
+from connect.errors import BrokerUnavailable, ConfigError, ConnectError, RetriableError
 from connect.runtime.herder import Herder
 from connect.storage.offset_store import READ_S
 from connectors.spark.properties import configure_worker
@@ -53,7 +57,11 @@ class ConnectorNotCreated(ConnectError):
     reason."""
 
 
-WORKER_CODES: ExitCodes = ((ConnectorNotCreated, 3), (ConnectError, EXIT_ERROR))
+WORKER_CODES: ExitCodes = (
+    (ConnectorNotCreated, 3),
+    (ConfigError, EXIT_CONFIG),
+    (ConnectError, EXIT_ERROR),
+)
 
 
 class WorkerParser(UsageParser):
@@ -81,25 +89,32 @@ def worker_properties(location: str) -> dict[str, str]:
 
 def run_worker(
     rest: RestServer,
+    client: Mapping[str, str],
     make_herder: Callable[[str], H],
     after_start: Callable[[H], None],
 ) -> int:
     """Run a worker until a signal ends it. Returns the exit code. Called on the main thread.
 
-    `make_herder` receives the worker's ID. `after_start` does the part of the start that needs a
-    running herder. Raises the error that prevented the start.
+    `client`: Java properties of a client of the worker's cluster. `make_herder` receives the
+    worker's ID. `after_start` does the part of the start that needs a running herder. Raises the
+    error that prevented the start.
     """
     share_interpreter()
+    tell_missing_parts(log)
     stop = StopSignal()
     rest.bind()
-    startup = _Startup(rest, make_herder, after_start)
+    contact = ClusterContact(client)
+    startup = _Startup(rest, make_herder, after_start, contact)
+    rest.explain_trouble(lambda: contact.trouble)
     try:
         rest.start()
+        contact.start()
         startup.begin()
         while not stop.wait(_STARTING_POLL_S if startup.running else _RUNNING_POLL_S):
             startup.check()
     finally:
         log.info("stopping")
+        contact.stop()
         deadline = Deadline(STOP_S)
         rest.stop()
         ended = startup.stop(deadline)
@@ -115,8 +130,10 @@ class _Startup(Generic[H]):
         rest: RestServer,
         make_herder: Callable[[str], H],
         after_start: Callable[[H], None],
+        contact: ClusterContact,
     ) -> None:
         self._rest = rest
+        self._contact = contact
         self._make_herder = make_herder
         self._after_start = after_start
         self._herder: H | None = None
@@ -153,6 +170,10 @@ class _Startup(Generic[H]):
             self._after_start(herder)
             self._rest.worker_ready()
             log.info("worker %s is ready; REST is at %s", self._rest.worker_id, self._url)
+        except RetriableError as error:
+            # The client knows only that nobody answered in time.
+            trouble = self._contact.trouble
+            self._error = error if trouble is None else BrokerUnavailable(f"{trouble} ({error})")
         except Exception as error:  # noqa: BLE001 - the top of a thread; the main thread raises it
             self._error = error
 

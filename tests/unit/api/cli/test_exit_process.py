@@ -33,12 +33,12 @@ def test_an_ordinary_exit_runs_what_c_libraries_registered() -> None:
 
 
 def test_a_command_leaves_with_its_exit_code_and_all_it_printed() -> None:
-    ended = _run("from api.cli.exit_process import leave; leave(3)")
+    ended = _run("from api.cli.processes.exit_process import leave; leave(3)")
     assert ended.returncode == 3, ended.stderr
     assert ended.stdout == "printed before\nregistered for the end\n"
 
 
 def test_output_that_nobody_took_is_no_success() -> None:
-    closed = "import os; os.close(1); from api.cli.exit_process import leave; leave({})"
+    closed = "import os; os.close(1); from api.cli.processes.exit_process import leave; leave({})"
     assert _run(closed.format(0)).returncode == 120
     assert _run(closed.format(3)).returncode == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.cli.process_group import LIVED_LONG_S, ProcessGroup
+from api.cli.processes.process_group import LIVED_LONG_S, ProcessGroup
 from connect.clock import Deadline
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
@@ -20,7 +20,7 @@ LIVES = """
 import os, signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from api.cli.process_group import watch_parent
+from api.cli.processes.process_group import watch_parent
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
 watch_parent(stop.set)
@@ -139,7 +139,7 @@ def test_children_end_with_their_parent(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     parent = (
         f"import sys, os, time; sys.path.insert(0, {ROOT!r})\n"
-        "from api.cli.process_group import ProcessGroup\n"
+        "from api.cli.processes.process_group import ProcessGroup\n"
         f"ProcessGroup([{lives(ready)!r}]).start()\n"
         f"while not os.path.exists({str(ready)!r}): time.sleep(0.02)\n"
         "os.kill(os.getpid(), 9)\n"

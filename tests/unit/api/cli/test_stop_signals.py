@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from api.cli import stop_signals as stopping
-from api.cli.stop_signals import StopSignal
+from api.cli.processes import stop_signals as stopping
+from api.cli.processes.stop_signals import HangupSignal, StopSignal
 from deploy.demo.stopping import Stop
 
 # No test is given that long: a wait that no signal ends fails.
@@ -88,3 +88,25 @@ def test_a_signal_ends_the_wait() -> None:
     assert stop.wait(LONG_S)
     timer.join()
     assert stop.wait(LONG_S), "and every later one"
+
+
+def test_a_hangup_is_taken_once_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    monkeypatch.setattr(os, "isatty", lambda _: False)
+    hangup = HangupSignal()
+    assert not hangup.taken()
+    signal.raise_signal(signal.SIGHUP)
+    assert hangup.taken()
+    assert not hangup.taken()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "before"), [(True, signal.SIG_DFL), (False, signal.SIG_IGN)], ids=str
+)
+def test_a_hangup_keeps_its_meaning_in_a_terminal_and_under_nohup(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, before: signal.Handlers
+) -> None:
+    signal.signal(signal.SIGHUP, before)
+    monkeypatch.setattr(os, "isatty", lambda _: terminal)
+    HangupSignal()
+    assert signal.getsignal(signal.SIGHUP) is before

@@ -63,6 +63,12 @@ class ProcessGroup:
         for child in self._children:
             child.check()
 
+    def signal(self, number: int) -> None:
+        """Pass a signal on to all running children."""
+        for pid in self.pids:
+            if pid is not None:
+                os.kill(pid, number)
+
     def ended(self) -> int | None:
         """Return the exit code of a child that ended by itself; None while all run. For groups
         whose children are not restarted: their owner does not call `check`."""

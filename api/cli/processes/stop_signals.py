@@ -1,5 +1,5 @@
-"""Signal handling of command-line programs: the first signal requests a clean stop, the second ends
-at once."""
+"""Signal handling of command-line programs: the first SIGTERM or SIGINT requests a clean stop, the
+second ends at once. SIGHUP asks a program that runs without a terminal to read its file again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import threading
 from types import FrameType
 
-__all__ = ["StopEvent", "StopSignal"]
+__all__ = ["HangupSignal", "StopEvent", "StopSignal"]
 
 
 class StopEvent:
@@ -58,3 +58,25 @@ class StopSignal:
             # The second signal skips the cleanup, with the exit code that shells expect.
             os._exit(128 + number)
         self._asked.set()
+
+
+class HangupSignal:
+    """Catches SIGHUP from construction on. Create it on the main thread.
+
+    In a terminal the signal keeps its meaning, that the terminal was closed. Where it is ignored
+    (nohup), it stays so.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        if not ignored and not os.isatty(0):
+            signal.signal(signal.SIGHUP, self._handle)
+
+    def taken(self) -> bool:
+        """Whether the signal arrived since the last call."""
+        asked, self._asked = self._asked, False
+        return asked
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._asked = True

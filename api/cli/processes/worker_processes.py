@@ -8,9 +8,9 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from api.cli.process_group import ProcessGroup, watch_parent
+from api.cli.processes.process_group import ProcessGroup, watch_parent
+from api.cli.processes.stop_signals import HangupSignal, StopSignal
 from api.cli.program import EXIT_ERROR, EXIT_OK, STOP_S
-from api.cli.stop_signals import StopSignal
 from connect.clock import Deadline
 from connect.errors import ConfigError
 
@@ -35,7 +35,11 @@ class WorkerProcesses:
     names is not run by mistake. The installed command excludes it too.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str], count: int) -> None:
+    def __init__(
+        self, module: str, arguments: Sequence[str], count: int, *, pass_hangup: bool = False
+    ) -> None:
+        """`pass_hangup`: whether the processes take SIGHUP, and get it when this one does."""
+        self._pass_hangup = pass_hangup
         self._group = ProcessGroup(
             [
                 [sys.executable, "-P", "-m", module, "--worker-number", str(number), *arguments]
@@ -46,10 +50,13 @@ class WorkerProcesses:
     def run(self) -> int:
         """Keep all processes running until a signal arrives. Returns the exit code."""
         stop = StopSignal()
+        hangup = HangupSignal() if self._pass_hangup else None
         self._group.start()
         try:
             while not stop.wait(_CHECK_S):
                 self._group.check()
+                if hangup is not None and hangup.taken():
+                    self._group.signal(signal.SIGHUP)
         finally:
             ended_well = self._group.stop(Deadline(_KILL_AFTER_S))
         return EXIT_OK if ended_well else EXIT_ERROR

@@ -1,0 +1,82 @@
+"""Workers whose cluster does not answer: the cause in the log, in /health and by
+--check."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from api.cli import distributed, standalone
+from tests.support.waiting import wait_until
+
+REFUSED = "127.0.0.1:1"
+TIMEOUT_S = 60.0
+GROUP = {
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+}
+
+
+def file(directory: Path, **more: str) -> str:
+    converter = "org.apache.kafka.connect.json.JsonConverter"
+    props = {
+        "bootstrap.servers": REFUSED,
+        "listeners": "http://127.0.0.1:0",
+        "key.converter": converter,
+        "value.converter": converter,
+        "offset.storage.file.filename": str(directory / "offsets"),
+        **more,
+    }
+    path = directory / "worker.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in props.items()))
+    return str(path)
+
+
+def test_check_names_the_address_and_the_cause(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert distributed.main(["--check", file(tmp_path, **GROUP)]) == 3
+    assert standalone.main(["--check", file(tmp_path)]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(REFUSED in line and "refused" in line.lower() for line in lines)
+
+
+def test_the_log_and_health_of_a_starting_worker_name_the_cause(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "api.cli.distributed", file(tmp_path, **GROUP)],
+            stderr=output,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        wait_until(lambda: "refused" in log.read_text().lower(), TIMEOUT_S, "the cause in the log")
+        wait_until(lambda: "listening on" in log.read_text(), TIMEOUT_S, "the listener")
+        line = next(each for each in log.read_text().splitlines() if "listening on" in each)
+        address = urlsplit(next(word for word in line.split() if word.startswith("http://")))
+        assert address.port is not None
+        connection = HTTPConnection("127.0.0.1", address.port, timeout=TIMEOUT_S)
+        try:
+            connection.request("GET", "/health/ready")
+            answer = connection.getresponse()
+            body = answer.read().decode()
+        finally:
+            connection.close()
+        assert answer.status == 503
+        assert REFUSED in body
+        assert "refused" in body.lower()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
