@@ -12,12 +12,25 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connect.clock import SYSTEM_CLOCK, Deadline
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, KafkaRuntime, kafka_runtime
+from deploy.brokers.places import Place
 from tests.benchmarks.systems import System, flow_properties
 from tests.benchmarks.watching import EndOffsets, ProcessUse
+from tests.support.long_link import LongLink
 from tests.support.topics import admin, create_topic, topic_names
 from tests.support.waiting import wait_until
 
-__all__ = ["Arena", "Mirror", "create_led_topic", "delete_topics", "open_arena"]
+__all__ = [
+    "FAR_S",
+    "Arena",
+    "Mirror",
+    "create_led_topic",
+    "delete_topics",
+    "open_arena",
+    "open_far_arena",
+]
+
+FAR_S = 0.1
+"""The round trip of the long link."""
 
 _BROKER_JVM = JvmOptions(heap="2g", quick=False, flags=("-Xms1g", "-XX:MaxGCPauseMillis=20"))
 _BROKER_PROPERTIES = {
@@ -26,6 +39,11 @@ _BROKER_PROPERTIES = {
     # Kafka ships 10 MiB, of which a broker touches the first page with the second batch of every
     # partition. With some kernels that costs milliseconds, and nothing else would be measured.
     "log.index.size.max.bytes": "1048576",
+}
+_FAR_PROPERTIES = {
+    # Kafka's 100 KiB allow 1 to 2 MB/s at this distance, whatever a mirror does.
+    "socket.send.buffer.bytes": "-1",
+    "socket.receive.buffer.bytes": "-1",
 }
 _CREATE_S = 300.0
 _DELETE_S = 120.0
@@ -67,6 +85,8 @@ class Arena:
         self._clusters = (source, target)
         self._logs = logs
         self._runs = 0
+        self.link: LongLink | None = None
+        """The way to the source; None: it is on this machine."""
 
     def broker_cpu_s(self) -> float:
         """User and system seconds of both brokers until now."""
@@ -80,10 +100,13 @@ class Arena:
         topics: str,
         codec: str = "none",
         existing: Mapping[str, int] | None = None,
+        *,
+        plain: bool = False,
     ) -> Iterator[Mirror]:
         """Run a mirror of `topics` with a source alias nobody had before; all that it wrote is
         deleted afterwards. `existing`: topics, with their partitions, whose copies are created
-        before the launch, so that creating them is not measured."""
+        before the launch, so that creating them is not measured. `plain`:
+        nothing is switched off."""
         self._runs += 1
         alias = f"run{self._runs}"
         for topic, partitions in (existing or {}).items():
@@ -94,6 +117,7 @@ class Arena:
             self.target,
             topics,
             system.tuning(alias, codec),
+            plain=plain,
         )
         name = f"{alias}-{system.name}"
         launched = SYSTEM_CLOCK.monotonic()
@@ -119,7 +143,7 @@ class Arena:
 
 
 def _internal(topic: str) -> bool:
-    return topic.startswith("mm2-") or topic == "heartbeats"
+    return topic.startswith("mm2-") or topic == "heartbeats"  # Those of aliases have their prefix.
 
 
 def create_led_topic(servers: str, name: str, partitions: int) -> str:
@@ -149,11 +173,34 @@ def delete_topics(servers: str, topics: set[str]) -> None:
 def open_arena(logs: Path) -> Iterator[Arena]:
     """Start the clusters; logs of brokers and mirrors are in `logs`, emptied before."""
     shutil.rmtree(logs, ignore_errors=True)
-    logs.mkdir(parents=True)
+    with _open(logs, {}, {}) as arena:
+        yield arena
+
+
+@contextmanager
+def open_far_arena(logs: Path) -> Iterator[Arena]:
+    """As `open_arena`, with the source behind a link of `FAR_S`, whose broker leaves the sizes of
+    socket buffers to its system. Needs the right to make network devices. Keeps what is in `logs`.
+    """
+    with LongLink(0.0) as link, _open(logs, _FAR_PROPERTIES, {1: link.place}) as arena:
+        arena.link = link
+        yield arena
+
+
+@contextmanager
+def _open(
+    logs: Path, source_properties: Mapping[str, str], places: Mapping[int, Place]
+) -> Iterator[Arena]:
+    logs.mkdir(parents=True, exist_ok=True)
     kafka = kafka_runtime()
     with (
         KafkaCluster(
-            name="source", kafka=kafka, jvm=_BROKER_JVM, properties=_BROKER_PROPERTIES, logs=logs
+            name="source",
+            kafka=kafka,
+            jvm=_BROKER_JVM,
+            properties={**_BROKER_PROPERTIES, **source_properties},
+            places=places,
+            logs=logs,
         ) as source,
         KafkaCluster(
             name="target", kafka=kafka, jvm=_BROKER_JVM, properties=_BROKER_PROPERTIES, logs=logs

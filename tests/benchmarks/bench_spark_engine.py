@@ -62,7 +62,9 @@ def main() -> None:
         filled = fill(arena.source, topic, FLOW.partitions, payload, records, 600)
         for turn in range(rounds):
             for system in systems(cores):
-                result = measure_copy(arena, FLOW, topic, filled, payload.value_bytes, system, turn)
+                result = measure_copy(
+                    arena, FLOW, topic, filled, payload.value_bytes, system, turn, None
+                )
                 show(result)
                 found.setdefault(system.name, []).append(result)
     rates = {name: median(each.steady_rate for each in results) for name, results in found.items()}

@@ -12,6 +12,7 @@ import psutil
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import DeadlineExceeded
 from tests.benchmarks.arena import Arena, Mirror
+from tests.benchmarks.contents import Digest, digest
 from tests.benchmarks.flows import Flow
 from tests.benchmarks.results import CopyResult
 from tests.benchmarks.systems import System
@@ -46,14 +47,25 @@ def measure_copy(
     value_bytes: float,
     system: System,
     turn: int,
+    contents: Digest | None = None,
 ) -> CopyResult:
-    """Copy `topic`, which holds `records` records, into a topic of this run's own."""
+    """Copy `topic`, which holds `records` records, into a topic of this run's own. `contents`: of
+    `topic`, which the copy must have; None: only its records are counted.
+
+    Raises `RuntimeError` if the contents differ.
+    """
     existing = {topic: flow.partitions} if flow.partitions >= _MANY_PARTITIONS else None
-    with arena.mirror(system, topic, flow.codec, existing) as mirror:
+    with arena.mirror(system, topic, flow.codec, existing, plain=flow.plain) as mirror:
         samples, rss = _watch(arena, mirror, topic, flow.partitions, records)
         stopping = SYSTEM_CLOCK.monotonic()
         mirror.process.stop()
         stop_s = SYSTEM_CLOCK.monotonic() - stopping
+        extra = round(samples[-1].records) - records
+        verified = contents is not None and not extra
+        if verified and contents != digest(
+            arena.target, mirror.remote(topic), flow.partitions, records
+        ):
+            raise RuntimeError(f"{system.name} changed records of {flow.name}")
     first = next(sample for sample in samples if sample.records)
     low, high = (_at(samples, records * share) for share in _STEADY)
     seconds = high.at - low.at
@@ -79,7 +91,8 @@ def measure_copy(
         copy_s=samples[-1].at - first.at,
         cpu_s=samples[-1].mirror_cpu_s,
         stop_s=stop_s,
-        extra_records=round(samples[-1].records) - records,
+        extra_records=extra,
+        verified=verified,
     )
 
 

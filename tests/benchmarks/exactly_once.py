@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             order: list[System] = [AT_LEAST_ONCE, EXACTLY_ONCE]
             for system in order if turn % 2 else reversed(order):
                 result = measure_copy(
-                    arena, flow, topic, records, payload.value_bytes, system, turn
+                    arena, flow, topic, records, payload.value_bytes, system, turn, None
                 )
                 if turn:
                     found.setdefault(system.name, []).append(result)

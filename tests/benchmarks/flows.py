@@ -11,6 +11,7 @@ from tests.benchmarks.payloads import PayloadKind
 __all__ = ["FLOWS", "QUICK_FLOWS", "Flow"]
 
 BATCH_BYTES = 64 * 1024
+FAR_BATCH_BYTES = 256 * 1024
 TEN_RECORDS_BYTES = 6 * 1024
 """A batch of ten of the JSON events."""
 
@@ -18,7 +19,7 @@ TEN_RECORDS_BYTES = 6 * 1024
 @dataclass(frozen=True, slots=True)
 class Flow:
     """One topic to copy. `batch_bytes` None: one record in each batch. `goal`: "shallow" and
-    "small" have goals for rate and CPU, "not slower" only that one."""
+    "small" have goals for rate and CPU, "not slower" only that one, "none" none."""
 
     name: str
     words: str
@@ -28,7 +29,11 @@ class Flow:
     partitions: int
     records: int
     quick_records: int
-    goal: Literal["shallow", "small", "not slower"]
+    goal: Literal["shallow", "small", "not slower", "none"]
+    plain: bool = False
+    """Whether mirrors run with what users get: nothing is switched off."""
+    far: bool = False
+    """Whether the source is behind a link with a long way (`arena.FAR_S`)."""
 
     @property
     def codec_number(self) -> int:
@@ -82,6 +87,16 @@ FLOWS = {
             "partitions",
             "JSON, 64 KB batches, uncompressed, 1,000 partitions (created before)",
             "json", "none", BATCH_BYTES, 1_000, 2_000_000, 400_000, "not slower",
+        ),
+        Flow(
+            "defaults",
+            "JSON, 64 KB batches, lz4; mm2.properties as users have it",
+            "json", "lz4", BATCH_BYTES, 4, 3_000_000, 400_000, "none", plain=True,
+        ),
+        Flow(
+            "link",
+            "JSON, 256 KB batches, one partition, over a link of 100 ms",
+            "json", "none", FAR_BATCH_BYTES, 1, 2_000_000, 200_000, "none", far=True,
         ),
     )
 }  # fmt: skip

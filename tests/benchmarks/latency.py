@@ -23,7 +23,9 @@ from tests.support.producing import Record, produce
 from tests.support.topics import create_topic, unique
 
 __all__ = [
+    "BUSY",
     "NO_MIRROR",
+    "QUIET",
     "Pace",
     "measure_busy",
     "measure_direct",
@@ -32,6 +34,8 @@ __all__ = [
 ]
 
 NO_MIRROR = "none"
+BUSY, QUIET = "-busy", "-quiet"
+"""Parts of systems' names, of those that are measured in turns beside busy threads and without."""
 _START_S = 90.0
 _GRACE_S = 30.0
 _POLL_S = 0.2
@@ -93,8 +97,9 @@ def measure_latency(arena: Arena, system: System, pace: Pace, turn: int) -> Late
 
 
 def measure_busy(arena: Arena, system: System, pace: Pace, turn: int) -> LatencyResult:
-    """As `measure_latency`, while the mirror also has `_BESIDE` idle partitions, and its metrics
-    and health are read without a pause."""
+    """As `measure_latency`, while the mirror also has `_BESIDE` idle partitions, lists the topics
+    of both clusters every second, keeps a history, and its metrics and health are read without a
+    pause."""
     beside = create_topic(arena.source, partitions=_BESIDE)
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -102,9 +107,14 @@ def measure_busy(arena: Arena, system: System, pace: Pace, turn: int) -> Latency
 
     def tuning(alias: str, codec: str) -> Mapping[str, str]:
         own = system.tuning(alias, codec)
-        return {**own, "metrics.listener": url, f"{alias}->target.topics": f"latency.*,{beside}"}
+        return {
+            **own,
+            "metrics.listener": url,
+            f"{alias}->target.topics": f"latency.*,{beside}",
+            "refresh.topics.interval.seconds": "1",
+        }
 
-    busy = replace(system, name=f"{system.name}-busy", tuning=tuning)
+    busy = replace(system, name=f"{system.name}{BUSY}", tuning=tuning)
     reader = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.page_reader", url])
     try:
         return measure_latency(arena, busy, pace, turn)

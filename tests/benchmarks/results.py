@@ -17,7 +17,8 @@ class CopyResult:
 
     `rss_mib`: the most that was resident. `first_record_s`: from the launch. `copy_s`: from the
     first record to the last. `cpu_s`: of the mirror from its launch to the last record.
-    `extra_records`: copied twice.
+    `extra_records`: copied twice. `verified`: keys, values, headers, timestamps and order of all
+    records were compared with the source's.
     """
 
     flow: str
@@ -36,6 +37,12 @@ class CopyResult:
     cpu_s: float
     stop_s: float
     extra_records: int
+    verified: bool = False
+
+    @property
+    def launch_rate(self) -> float:
+        """Records per second from the launch to the last record."""
+        return self.records / (self.first_record_s + self.copy_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +98,15 @@ class Results:
             self.machine,
             [row for row in older.copies if row.flow not in new]
             + [row for row in self.copies if row.flow in new],
-            self.latencies if "latency" in new else older.latencies,
+            self._latencies(older),
             self.starts if "start" in new else older.starts,
             self.idles if "idle" in new else older.idles,
         )
+
+    def _latencies(self, older: Results) -> list[LatencyResult]:
+        """Those of now, and what `older` has of other systems."""
+        systems = {row.system for row in self.latencies}
+        return [row for row in older.latencies if row.system not in systems] + self.latencies
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")

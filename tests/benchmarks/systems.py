@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,9 +10,23 @@ from pathlib import Path
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from tests.support.mirrors import java_mirror_maker, mirror_maker
 
-__all__ = ["JAVA", "JAVA_TUNED", "OURS", "SYSTEMS", "System", "flow_properties", "with_tasks"]
+__all__ = [
+    "CONFLUENT",
+    "JAVA",
+    "JAVA_SMALL",
+    "JAVA_TUNED",
+    "OURS",
+    "SYSTEMS",
+    "USUAL_SYSTEMS",
+    "System",
+    "flow_properties",
+    "with_tasks",
+]
 
 JAVA, JAVA_TUNED, OURS = "java", "java-tuned", "ours"
+JAVA_SMALL, CONFLUENT = "java-512m", "confluent"
+USUAL_SYSTEMS = (JAVA, JAVA_TUNED, OURS)
+"""Those that run if none are named."""
 
 # What connect-mirror-maker.sh of Kafka 4.3.1 runs with: KAFKA_HEAP_OPTS and
 # KAFKA_JVM_PERFORMANCE_OPTS.
@@ -39,11 +54,26 @@ class System:
     tuning: Callable[[str, str], Mapping[str, str]]
 
 
+_COPY_ONLY = {
+    "emit.checkpoints.enabled": "false",
+    "emit.heartbeats.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+    "sync.topic.configs.enabled": "false",
+}
+
+
 def flow_properties(
-    alias: str, source: str, target: str, topics: str, extra: Mapping[str, str]
+    alias: str,
+    source: str,
+    target: str,
+    topics: str,
+    extra: Mapping[str, str],
+    *,
+    plain: bool = False,
 ) -> dict[str, str]:
-    """The mm2.properties of one run: the flow `alias->target`, MirrorMaker 2's defaults, and only
-    what has to do with copying. A new `alias` makes a copy from the start into topics of its own.
+    """The mm2.properties of one run: the flow `alias->target`, MirrorMaker 2's defaults, and, if it
+    is not `plain`, only what has to do with copying. A new `alias` makes a copy from the start into
+    topics of its own.
     """
     return {
         "clusters": f"{alias}, target",
@@ -60,10 +90,7 @@ def flow_properties(
         "offset.storage.replication.factor": "1",
         "status.storage.replication.factor": "1",
         "config.storage.replication.factor": "1",
-        "emit.checkpoints.enabled": "false",
-        "emit.heartbeats.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        "sync.topic.configs.enabled": "false",
+        **({} if plain else _COPY_ONLY),
         **extra,
     }
 
@@ -72,6 +99,26 @@ def _start_java(
     kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
 ) -> GuardedProcess:
     return java_mirror_maker(kafka, properties, directory, log, jvm=_JVM)
+
+
+def _start_small_java(
+    kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
+) -> GuardedProcess:
+    return java_mirror_maker(kafka, properties, directory, log, jvm=replace(_JVM, heap="512m"))
+
+
+def _start_confluent(
+    _kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
+) -> GuardedProcess:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "mm2.properties"
+    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    program = [sys.executable, "-m", "tests.benchmarks.confluent_copier", str(path)]
+    return GuardedProcess(program, log)
+
+
+def _codec_of_source(_alias: str, codec: str) -> dict[str, str]:
+    return {"target.producer.compression.type": codec}
 
 
 def _start_ours(
@@ -118,6 +165,13 @@ SYSTEMS: Mapping[str, System] = {
             _tuned,
         ),
         System(OURS, "connect-mirror-maker, tasks.max=2, default clients", _start_ours, _untuned),
+        System(JAVA_SMALL, "as java, with a heap of 512 MB", _start_small_java, _untuned),
+        System(
+            CONFLUENT,
+            "a program on confluent-kafka: consume and produce, tuned, at least once",
+            _start_confluent,
+            _codec_of_source,
+        ),
     )
 }
 

@@ -49,6 +49,7 @@ class Bench:
                 "group.id": "lanes",
                 "offset.storage.topic": self.offsets_topic,
                 "offset.storage.replication.factor": "1",
+                "offset.storage.partitions": "1",
                 "offset.flush.interval.ms": "200",
                 "task.shutdown.graceful.timeout.ms": "3000",
                 "key.converter": BYTES,

@@ -21,6 +21,7 @@ from connect.clock import Deadline
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.rates import FlowLimits
+from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.copy.context import (
     CopyContext,
     CopyListener,
@@ -73,6 +74,11 @@ class CopyEngine:
         return self._partitions.values()
 
     @property
+    def watched(self) -> Iterable[PartitionCopy]:
+        """Return all assigned partitions that may have an error or a lag. From any thread."""
+        return self._dispatcher.watched
+
+    @property
     def fetching(self) -> bool:
         return self._context.fetching
 
@@ -91,13 +97,18 @@ class CopyEngine:
         end: int | None = None,
         *,
         learns: bool = False,
+        change: ChangeRecord | None = None,
     ) -> PartitionCopy:
         """Begin to copy a partition. `position`: the first source offset to copy, which counts as
         stored (see `stored`); None: where auto.offset.reset says. `end`: the first that is not to
         be copied; None: there is none. Not for a partition that `keep` could keep. `learns`: it is
-        not fetched before `learn`, or, where no position is given, `begin`."""
-        partition = PartitionCopy(source=source, target=target, metrics=metrics, end=end)
+        not fetched before `learn`, or, where no position is given, `begin`. `change`: the
+        transformation of each record."""
+        partition = PartitionCopy(
+            source=source, target=target, metrics=metrics, end=end, change=change
+        )
         self._partitions[source] = partition
+        self._context.touched[partition] = None
         self._dispatcher.producers.equip(partition)
         partition.learning = learns
         if position is not None:
@@ -298,6 +309,16 @@ class CopyEngine:
         partitions."""
         assert self._transactions is not None, "the engine does not write in transactions"
         self._transactions.renew()
+
+    def unhealthy(self) -> tuple[list[PartitionHealth], int]:
+        """Return the partitions that make no progress, and how many there are in all. May be called
+        from any thread."""
+        if self._transactions is not None and self._transactions.trouble is not None:
+            found = self.health()
+            return [each for each in found if each.error is not None], len(found)
+        now_ms = self._context.clock.now_ms()
+        ill = [_health(each, now_ms) for each in self.watched if each.error is not None]
+        return ill, len(self._partitions)
 
     def health(self) -> list[PartitionHealth]:
         """Return the health of each partition. May be called from any thread."""

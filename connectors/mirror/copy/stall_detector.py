@@ -10,7 +10,7 @@ Runs on the copy engine's thread, once a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -52,12 +52,26 @@ class StallDetector:
         self._probe_at = 0.0
         self._asked = 0
 
-    def look(self, nodes: Mapping[int, SourceNode], targets: Mapping[int, TargetNode]) -> None:
-        """Call once a second. `nodes`: of the source."""
+    def silent(self, nodes: Mapping[int, SourceNode]) -> list[int]:
+        """Return the brokers of the source that do not respond."""
+        long_ago = self._loop.now() - self._silent_s
+        return [
+            number
+            for number, node in nodes.items()
+            if node.waits_since is not None and node.waits_since < long_ago
+        ]
+
+    def look(
+        self,
+        partitions: Iterable[PartitionCopy],
+        nodes: Mapping[int, SourceNode],
+        targets: Mapping[int, TargetNode],
+    ) -> None:
+        """Call once a second. `partitions`: all that are not at rest. `nodes`: of the source."""
         paused = not self._context.fetching  # On purpose.
         now = self._loop.now()
         unfetched: dict[TopicPartition, PartitionCopy] = {}
-        for partition in self._context.partitions.values():
+        for partition in partitions:
             waits = partition.limited_by and not partition.queue and not partition.in_flight
             well = paused or waits or partition.lag == 0
             if well or partition.acked_position != partition.progress[0]:

@@ -7,7 +7,7 @@ lists; batches are sent later. Belongs to the copy engine's thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from connect.clients.cluster.broker_node import BrokerNode
@@ -57,9 +57,9 @@ class BrokerRouting:
 
     # Leaders.
 
-    def _written(self) -> Iterator[TargetPartition]:
-        """All partitions that are written, those of the offsets topic included."""
-        yield from self._partitions.values()
+    def _written(self, partitions: Collection[PartitionCopy]) -> Iterator[TargetPartition]:
+        """These partitions, and those of the offsets topic that are written."""
+        yield from partitions
         if self._transactions is not None:
             yield from self._transactions.offsets_partitions
 
@@ -69,10 +69,12 @@ class BrokerRouting:
             if node.channel is not None and not node.listed:
                 node.lose(BrokerUnavailable("the broker is no longer part of its cluster"))
 
-    def ask_for_leaders(self) -> None:
-        """Called every second: request metadata for partitions without a leader."""
-        sources = {p.source[0] for p in self._partitions.values() if p.source_node == UNKNOWN}
-        targets = {p.target[0] for p in self._written() if p.target_node == UNKNOWN}
+    def ask_for_leaders(self, partitions: Collection[PartitionCopy]) -> None:
+        """Called every second: request metadata for those of these partitions, and of the offsets
+        topic's, that have no leader."""
+        sources = {p.source[0] for p in partitions if p.source_node == UNKNOWN}
+        written = self._written(partitions)
+        targets = {p.target[0] for p in written if p.target_node == UNKNOWN}
         if sources:
             self._source.request_refresh(sources)
         if targets:
@@ -134,7 +136,7 @@ class BrokerRouting:
             self._context.silent.add(node.node_id)
         else:
             self._context.silent.discard(node.node_id)
-        for partition in self._written():
+        for partition in self._written(self._partitions.values()):
             if node.node_id in (partition.target_node, partition.sent_node):
                 self._note_reachable(partition)
                 if node.stalled:

@@ -106,6 +106,8 @@ class TailChecks:
         start, partition.tail_start = partition.tail_start, None
         if start is None or not start[1] < end <= start[1] + _MOST_OFFSETS:
             return False
+        if partition.change is not None:
+            return False  # The copies differ from their records.
         question = TailQuestion(partition.source, partition.target, *start, end)
         waiting = self._waiting[partition] = _Waiting(question, end, partition.moves)
         partition.comparing = True

@@ -65,7 +65,7 @@ class Watched:
         self.context.fetching = not paused
         for _ in range(seconds):
             self.clock.advance(1.0)
-            self.watch.look(nodes, targets)
+            self.watch.look(self.context.partitions.values(), nodes, targets)
             self.loop.turn(0.0)
         return self.partition.error
 
