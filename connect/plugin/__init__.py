@@ -27,6 +27,9 @@ from connect.data.record import (
 from connect.plugin.connector import Connector, SinkConnector
 from connect.plugin.contexts import (
     ConnectorContext,
+    RawRecord,
+    RecordTransform,
+    RecordTransforms,
     TaskContext,
     TransactionContext,
     TransferTransactions,
@@ -46,7 +49,10 @@ __all__ = [
     "Header",
     "OffsetValue",
     "PartitionHealth",
+    "RawRecord",
     "RecordMetadata",
+    "RecordTransform",
+    "RecordTransforms",
     "SinkConnector",
     "SinkRecord",
     "SinkTask",

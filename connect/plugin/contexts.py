@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from connect.data.record import SourceOffset, SourcePartition, SourceRecord
 from connect.plugin.stored import StoredOffset
@@ -13,7 +13,46 @@ from connect.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
 
-__all__ = ["ConnectorContext", "TaskContext", "TransactionContext", "TransferTransactions"]
+__all__ = [
+    "ConnectorContext",
+    "RawRecord",
+    "RecordTransform",
+    "RecordTransforms",
+    "TaskContext",
+    "TransactionContext",
+    "TransferTransactions",
+]
+
+
+class RawRecord(NamedTuple):
+    """A record as bytes. `timestamp_ms` -1: none."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class RecordTransform(Protocol):
+    """The transformations of the records of one topic. For the task's thread."""
+
+    def apply(self, partition: int, offset: int, record: RawRecord) -> RawRecord | None:
+        """Return the record for the target; None: it was dropped, or it failed and is skipped.
+
+        Raises `TaskFailed` for a record that failed if that is not tolerated, and `Interrupted` if
+        the task stops while the record is being retried.
+        """
+
+
+class RecordTransforms(Protocol):
+    """The connector's transformations for a transfer task, which moves bytes."""
+
+    def of_topic(self, source: str, target: str) -> tuple[str, RecordTransform | None]:
+        """Return the topic that records of `source` go to instead of `target`, which is the name
+        that the chain gets, and what happens to them; None: they stay as they are.
+
+        Raises `ConfigError` if the topic differs from record to record.
+        """
 
 
 class ConnectorContext(Protocol):
@@ -156,6 +195,10 @@ class TaskContext(Protocol):
     """
     transfer: TransferTransactions | None
     """Set if the worker writes exactly once and this transfer task can; else None."""
+    transforms: RecordTransforms | None
+    """The connector's transformations if this is a transfer task that runs them
+    (`TransferTask.transforms_prefix`); None: it has none.
+    """
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         """Return the stored source offsets of these partitions in order, None if there is none.

@@ -40,6 +40,14 @@ class SourceTask(ABC):
         May block for about a second, and must return after `stopping()`.
         """
 
+    @classmethod
+    def transforms_records(cls) -> bool:
+        """Return whether the connector's `transforms` apply to the records of `poll`.
+
+        False: they are the connector's own bookkeeping, and its `transforms` mean other records.
+        """
+        return True
+
     def commit_record(  # noqa: B027 - optional hook
         self, record: SourceRecord, metadata: RecordMetadata | None
     ) -> None:

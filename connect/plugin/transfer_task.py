@@ -150,6 +150,16 @@ class TransferTask(ABC):
         """
         return False
 
+    @classmethod
+    def transforms_prefix(cls) -> str | None:
+        """Return the prefix of the keys `key.converter`, `value.converter` and `header.converter`
+        for reading the source's bytes before transformations; None: the task runs no
+        transformations, and a connector with `transforms` is refused.
+
+        A task that runs them finds them in `context.transforms`.
+        """
+        return None
+
     def request_commit(self) -> Future[None]:
         """Commit soon, regardless of the boundary. Only under exactly-once.
 
@@ -201,6 +211,14 @@ class TransferTask(ABC):
     @abstractmethod
     def health(self) -> list[PartitionHealth]:
         """Return one entry for each assigned partition. Called from any thread."""
+
+    def unhealthy(self) -> tuple[list[PartitionHealth], int]:
+        """Return the partitions with an error, and how many are assigned in all. Called every few
+        seconds, from any thread if the task has a `descriptor`. Override it if a task may have very
+        many partitions.
+        """
+        found = self.health()
+        return [each for each in found if each.error is not None], len(found)
 
     def trouble(self) -> str | None:
         """Return a problem of the whole task that it retries, or None.

@@ -29,7 +29,7 @@ from connect.protocol.legacy_records import read_legacy_records
 from connect.protocol.record_columns import Columns, read_batch_records
 from connect.protocol.varint import encode_varint, read_varint
 
-__all__ = ["Record", "RecordFields", "encode_batch", "iter_fields", "iter_records"]
+__all__ = ["Record", "RecordFields", "encode_batch", "encode_tail", "iter_fields", "iter_records"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,19 @@ def _decode_tail(
 
 
 def _nullable(data: Data, position: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(data, position)
+    try:  # Most lengths take one or two bytes.
+        value = data[position]
+        if value < 0x80:
+            position += 1
+            length = (value >> 1) ^ -(value & 1)
+        elif (high := data[position + 1]) < 0x80:
+            value = value & 0x7F | high << 7
+            position += 2
+            length = (value >> 1) ^ -(value & 1)
+        else:
+            length, position = read_varint(data, position)
+    except IndexError:
+        raise CorruptData(f"a length runs over the end of {len(data)} bytes") from None
     if length == -1:
         return None, position
     end = position + length
@@ -196,19 +208,26 @@ def encode_batch(
 
 
 def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
-    parts = [
-        b"\0",
-        encode_varint(to_int64(record.timestamp - base_timestamp)),
-        encode_varint(record.offset - base_offset),
-        _encode_nullable(record.key),
-        _encode_nullable(record.value),
-        encode_varint(len(record.headers)),
-    ]
-    for name, content in record.headers:
+    body = b"".join(
+        (
+            b"\0",
+            encode_varint(to_int64(record.timestamp - base_timestamp)),
+            encode_varint(record.offset - base_offset),
+            encode_tail(record.key, record.value, record.headers),
+        )
+    )
+    return encode_varint(len(body)) + body
+
+
+def encode_tail(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+) -> bytes:
+    """Return the part of a record that does not depend on the batch around it."""
+    parts = [_encode_nullable(key), _encode_nullable(value), encode_varint(len(headers))]
+    for name, content in headers:
         parts.append(_encode_nullable(name.encode("utf-8", "surrogateescape")))
         parts.append(_encode_nullable(content))
-    body = b"".join(parts)
-    return encode_varint(len(body)) + body
+    return b"".join(parts)
 
 
 def _encode_nullable(data: bytes | None) -> bytes:

@@ -29,7 +29,7 @@ from connect.protocol.frame import (
     verify_crc,
 )
 from connect.protocol.legacy_records import read_legacy_records
-from connect.protocol.record_codec import Record, encode_batch, iter_records
+from connect.protocol.record_codec import Record, encode_batch, encode_tail, iter_records
 from connect.protocol.record_columns import (
     Columns,
     encode_columns,
@@ -42,6 +42,7 @@ __all__ = [
     "KEEP_CODEC",
     "Rebatched",
     "Record",
+    "RecordBatcher",
     "encode_batch",
     "iter_records",
     "rebatch",
@@ -234,6 +235,39 @@ class _Writer:
             self._make(middle, stop)
         else:
             self.made.append(made)
+
+
+class RecordBatcher:
+    """Makes batches, as `rebatch` does, of records that are given one by one. For one thread."""
+
+    def __init__(self, *, level: int | None, max_bytes: int, max_records: int = 16_384) -> None:
+        self._writer = _Writer(level, max_bytes, max_records)
+
+    def use_codec(self, codec: int) -> None:
+        """Compress the following records with `codec`. Batches have one codec."""
+        if codec != self._writer.codec:
+            self._writer.drain(everything=True)
+            self._writer.codec = codec
+
+    def add(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+    ) -> None:
+        """Add a record. `offset`: its source offset, above that of the record before."""
+        writer, tail = self._writer, encode_tail(key, value, headers)
+        writer.columns.offsets.append(offset)
+        writer.columns.timestamps.append(timestamp)
+        writer.columns.tails.append(tail)
+        writer.added(len(tail))
+
+    def finish(self) -> list[Rebatched]:
+        """Return the batches. Call it once, after the last record."""
+        self._writer.drain(everything=True)
+        return self._writer.made
 
 
 def _encode(columns: Columns, start: int, stop: int, codec: int, level: int | None) -> Rebatched:

@@ -16,7 +16,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.transactions.coordinator import TransactionCoordinator
 from connect.clients.transactions.producer import TransactionalProducer
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.data.converters.base import Converter, ConverterUse
+from connect.data.transforms.chain import TransformChain
 from connect.errors import ConfigError
 from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import SinkTask, SourceRecord, SourceTask, TransferTask
@@ -46,9 +46,13 @@ from connect.runtime.source.topic_creator import TopicCreator
 from connect.runtime.source.transaction_boundaries import make_boundaries, transfer_boundary_s
 from connect.runtime.states import InstanceId
 from connect.runtime.tasks.own_offset_store import TaskWithOwnOffsets
-from connect.runtime.tasks.record_converters import RecordConverters
+from connect.runtime.tasks.record_converters import Converters
 from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext
 from connect.runtime.transfer.exactly_once_task import ExactlyOnceTransferTask
+from connect.runtime.transfer.record_transforms import (
+    WorkerRecordTransforms,
+    make_record_transforms,
+)
 from connect.runtime.transfer.task import WorkerTransferTask
 from connect.runtime.transfer.transactions import TaskTransactions, TransactionalRecords
 from connect.storage.offset_reader import OffsetReader
@@ -100,6 +104,7 @@ class WorkerTaskFactory:
         self._topic_used = topic_used
         self._clock = clock
         self._worker_id = worker_id
+        self._converters = Converters(plugins, clients.config)
 
     def make(
         self, new: NewTask, task: object, exactly_once: ExactlyOncePlan | None = None
@@ -158,8 +163,8 @@ class WorkerTaskFactory:
             context,
             new.task_config,
             Transactions(plan, producer, store, boundaries),
-            self._converters(new.connector_config),
-            make_chain(self._plugins, new.connector_config),
+            self._converters.of(new.connector_config),
+            self._chain_of(new, task),
             self._source_errors(new),
             topics=self._topic_creator(new),
             clock=self._clock,
@@ -169,7 +174,6 @@ class WorkerTaskFactory:
         self, new: NewTask, task: TransferTask, plan: ExactlyOncePlan
     ) -> WorkerTask:
         instance, config = new.instance, new.connector_config
-        _refuse_transforms(instance.connector, config)
         boundary_s = transfer_boundary_s(config, self._config.offset_flush_interval_s)
         producer = self._source_clients(new).producer(f"connector-producer-{instance}")
         timeout_ms = produce_settings(producer).transaction_timeout_ms
@@ -190,7 +194,13 @@ class WorkerTaskFactory:
         )
         context = self._task_context(new, store.store)
         return ExactlyOnceTransferTask(
-            task, context, new.task_config, transactions, store.store, self._clock
+            task,
+            context,
+            new.task_config,
+            transactions,
+            store.store,
+            self._clock,
+            transforms=self._record_transforms(new, task),
         )
 
     def _task_on(
@@ -201,12 +211,12 @@ class WorkerTaskFactory:
         interval_s = self._config.offset_flush_interval_s
         timeout_s = self._config.offset_flush_timeout_s
         if isinstance(task, TransferTask):
-            _refuse_transforms(new.instance.connector, new.connector_config)
             return WorkerTransferTask(
                 task,
                 context,
                 new.task_config,
                 writer,
+                self._record_transforms(new, task),
                 commit_interval_s=interval_s,
                 commit_timeout_s=timeout_s,
                 clock=self._clock,
@@ -216,8 +226,8 @@ class WorkerTaskFactory:
             context,
             new.task_config,
             writer,
-            self._converters(new.connector_config),
-            make_chain(self._plugins, new.connector_config),
+            self._converters.of(new.connector_config),
+            self._chain_of(new, task),
             self._source_errors(new),
             commit_interval_s=interval_s,
             commit_timeout_s=timeout_s,
@@ -235,7 +245,7 @@ class WorkerTaskFactory:
         return TopicCreator(groups, lambda: Admin(properties))
 
     def _sink_task(self, new: NewTask, task: SinkTask) -> WorkerTask:
-        converters = self._converters(new.connector_config)
+        converters = self._converters.of(new.connector_config)
         clients = self._clients.of(new.instance.connector, "sink", new.connector_config)
         errors = SinkErrors(
             new.instance.connector,
@@ -302,46 +312,23 @@ class WorkerTaskFactory:
             figures=new.figures,
         )
 
-    def _converters(self, connector_config: Mapping[str, str]) -> RecordConverters:
-        key, value, header = (
-            self._converter(connector_config, use) for use in ("key", "value", "header")
-        )
-        name_of = self._plugins.name_of
-        return RecordConverters(
-            key, value, header, name_of(type(key)), name_of(type(value)), name_of(type(header))
-        )
+    def _chain_of(self, new: NewTask, task: SourceTask) -> TransformChain:
+        if not task.transforms_records():
+            return TransformChain()
+        return make_chain(self._plugins, new.connector_config)
 
-    def _converter(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
-        """Return the connector's converter with its properties, or the worker's with the worker's.
-
-        Class and properties never come from different configs.
-        """
-        key = f"{use}.converter"
-        own_name = connector_config.get(key)
-        props = connector_config if own_name else self._config.originals
-        converter = self._plugins.converter(own_name or self._default_converter(use), key)()
-        prefix = f"{key}."
-        own = {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}
-        try:
-            converter.configure(own, use)
-        except ConfigError as error:
-            where = f"{prefix}{error.key}" if error.key in own else key
-            raise ConfigError(f"{where}: {error}", key=where, value=error.value) from error
-        return converter
-
-    def _default_converter(self, use: ConverterUse) -> str:
-        if use == "key":
-            return self._config.key_converter
-        if use == "value":
-            return self._config.value_converter
-        return self._config.header_converter
-
-
-def _refuse_transforms(connector: str, connector_config: Mapping[str, str]) -> None:
-    """Reject transformations, which cannot run on record batches. Raises `ConfigError`."""
-    warn_of_error_handling(connector, connector_config)
-    if has_transforms(connector_config):
-        raise transforms_refused(connector_config["connector.class"], connector_config)
+    def _record_transforms(self, new: NewTask, task: TransferTask) -> WorkerRecordTransforms | None:
+        """Return the transformations of a transfer task; None: it has none. Raises `ConfigError` if
+        it cannot run them."""
+        config = new.connector_config
+        if not has_transforms(config):
+            warn_of_error_handling(new.instance.connector, config)
+            return None
+        prefix = task.transforms_prefix()
+        if prefix is None:
+            raise transforms_refused(config["connector.class"], config)
+        errors = self._source_errors(new)
+        return make_record_transforms(self._plugins, self._converters, config, prefix, errors)
 
 
 def _refuse_if_required(task: TransferTask, connector_config: Mapping[str, str]) -> None:

@@ -131,6 +131,7 @@ def test_a_corrupt_batch_stops_its_partition_only(
         if not aside:
             error = wait_until(lambda: run.error(topic), TIMEOUT_S, "it says why")
             assert "batch at source offset 20 is corrupt: it fails its CRC" in str(error)
+            run.wait({(topic, 0): 20}, TIMEOUT_S)
             assert run.positions()[topic, 0] == 20
             flip(source_cluster, topic, 2)
         run.wait({(topic, 0): 40}, TIMEOUT_S)

@@ -30,4 +30,7 @@ class TopicNameMatches(Predicate):
         self._pattern = compile_java_regex(config.string("pattern"))
 
     def test(self, record: ConnectRecord) -> bool:
-        return self._pattern.fullmatch(record.topic) is not None
+        return self.test_topic(record.topic)
+
+    def test_topic(self, topic: str) -> bool:
+        return self._pattern.fullmatch(topic) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
 from connect.data.record import ConnectRecord
@@ -69,6 +69,17 @@ class _Configured:
 class Transformation(_Configured, ABC):
     """Changes records one by one, or drops them."""
 
+    ROUTES_ONLY: ClassVar[bool] = False
+    """Whether it changes nothing but the topic of a record."""
+
+    def topic_for(self, topic: str) -> str | None:
+        """Return the topic to which records of `topic` go; None: each record decides.
+
+        Connectors that copy topic by topic, such as the mirror's, create this topic and expect it
+        of every record. A transformation that changes topics overrides it.
+        """
+        return topic
+
     @abstractmethod
     def apply(self, record: R) -> R | None:
         """Return the changed record, or None to drop it. The input is not changed.
@@ -82,6 +93,10 @@ class Predicate(_Configured, ABC):
 
     @abstractmethod
     def test(self, record: ConnectRecord) -> bool: ...
+
+    def test_topic(self, topic: str) -> bool | None:
+        """Return the answer for every record of this topic; None: each record decides."""
+        return None
 
 
 class OnPart(Transformation):

@@ -1,20 +1,27 @@
-"""A connector's transformations in order, each with its predicate."""
+"""A connector's transformations in order, each with its predicate, and what they do to a topic."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 from connect.data.record import ConnectRecord
 from connect.data.transforms.base import Predicate, Transformation
+from connect.errors import ConfigError, DataError
 
-__all__ = ["TransformChain", "TransformStage"]
+__all__ = ["TopicRoute", "TransformChain", "TransformStage"]
 
 _log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=ConnectRecord)
+
+_ANY_TOPIC = "topic"
+_BY_RECORD = (
+    "the topic would differ from record to record, but the connector copies each topic to one other"
+    " topic; use RegexRouter, without a predicate or with TopicNameMatches"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,21 @@ class TransformStage:
             return record
         return self.transformation.apply(record)
 
+    def applies(self, topic: str) -> bool | None:
+        """Whether it applies to the records of a topic; None: each record decides."""
+        if self.predicate is None:
+            return True
+        verdict = self.predicate.test_topic(topic)
+        return None if verdict is None else verdict is not self.negate
+
+
+class TopicRoute(NamedTuple):
+    """What a chain does to the records of one topic: the topic that they go to, and the stages that
+    may change or drop them. Without stages, keys, values and headers stay as they are."""
+
+    topic: str
+    chain: TransformChain
+
 
 class TransformChain:
     """The stages in order. Used by one task's thread; its owner closes it once."""
@@ -51,6 +73,40 @@ class TransformChain:
     def __iter__(self) -> Iterator[TransformStage]:
         return iter(self._stages)
 
+    def route(self, topic: str) -> TopicRoute:
+        """Return what the chain does to the records of `topic`.
+
+        Predicates that the topic decides are left out of the route's chain, whose plugins stay
+        this chain's. Raises `ConfigError` if the topic that records go to differs from record to
+        record.
+        """
+        stages: list[TransformStage] = []
+        changes = False
+        for stage in self._stages:
+            applies = stage.applies(topic)
+            if applies is False:
+                continue
+            try:
+                after = stage.transformation.topic_for(topic)
+            except DataError as error:
+                raise _unroutable(stage, f"it cannot rename topic {topic}: {error}") from error
+            if after is None or (applies is None and after != topic):
+                raise _unroutable(stage, _BY_RECORD)
+            topic = after
+            stages.append(stage if applies is None else replace(stage, predicate=None))
+            changes = changes or not stage.transformation.ROUTES_ONLY
+        return TopicRoute(topic, TransformChain(stages if changes else ()))
+
+    def check_routes(self) -> None:
+        """Raise `ConfigError` if a stage gives records of one topic different topics, whatever the
+        topics are."""
+        for stage in self._stages:
+            router = stage.transformation.ROUTES_ONLY
+            if stage.transformation.topic_for(_ANY_TOPIC) is None or (
+                router and stage.applies(_ANY_TOPIC) is None
+            ):
+                raise _unroutable(stage, _BY_RECORD)
+
     def close(self) -> None:
         for stage in self._stages:
             for plugin in (stage.transformation, stage.predicate):
@@ -59,3 +115,12 @@ class TransformChain:
                         plugin.close()
                 except Exception:  # noqa: BLE001 - plugin code; the others are closed all the same
                     _log.exception("Closing transformation %s failed", stage.alias)
+
+
+def _unroutable(stage: TransformStage, reason: str) -> ConfigError:
+    key = f"transforms.{stage.alias}.type"
+    return ConfigError(
+        f"Invalid value {stage.class_name} for configuration {key}: {reason}",
+        key=key,
+        value=stage.class_name,
+    )

@@ -18,6 +18,8 @@ R = TypeVar("R", bound=ConnectRecord)
 class RegexRouter(Transformation):
     """Renames topics. A topic whose whole name does not match stays as it is."""
 
+    ROUTES_ONLY = True
+
     CONFIG_DEF = ConfigDef(
         [
             ConfigKey(
@@ -41,9 +43,13 @@ class RegexRouter(Transformation):
         self._replacement = config.string("replacement")
 
     def apply(self, record: R) -> R | None:
-        if self._regex.fullmatch(record.topic) is None:
-            return record
+        topic = self.topic_for(record.topic)
+        return record if topic == record.topic else record.with_topic(topic)
+
+    def topic_for(self, topic: str) -> str:
+        if self._regex.fullmatch(topic) is None:
+            return topic
         # Java searches for the match again, and this match may be a part of the name.
-        match = self._regex.search(record.topic)
+        match = self._regex.search(topic)
         assert match is not None
-        return record.with_topic(replace_first(match, self._replacement))
+        return replace_first(match, self._replacement)

@@ -57,3 +57,6 @@ class TimestampRouter(Transformation):
         time = self._timestamp_format.format(from_ms(record.timestamp_ms))
         named = self._topic_format.replace("${topic}", record.topic)
         return record.with_topic(named.replace("${timestamp}", time))
+
+    def topic_for(self, topic: str) -> str | None:
+        return None

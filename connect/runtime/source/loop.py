@@ -14,7 +14,6 @@ from collections.abc import Mapping
 
 from connect.clients.groups.bootstrap_probe import need_resolvable
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.data.record import as_header
 from connect.data.transforms.chain import TransformChain
 from connect.errors import ConnectError
 from connect.loop import Backoff
@@ -29,8 +28,8 @@ from connect.runtime.error_handling.tolerance import (
     RecordErrors,
     RecordSkipped,
     RetriesInterrupted,
-    Stage,
 )
+from connect.runtime.source.outgoing import OutgoingRecords
 from connect.runtime.source.producer import OutgoingRecord
 from connect.runtime.source.topic_creator import TopicCreator
 from connect.runtime.tasks.record_converters import RecordConverters
@@ -71,7 +70,7 @@ class SourceLoop(WorkerTask):
         self._task = task
         self._context = context
         self._config = config
-        self._converters = converters
+        self._outgoing = OutgoingRecords(transforms, converters, errors)
         self._transforms = transforms
         self._topics = topics
         self._errors = errors
@@ -190,7 +189,7 @@ class SourceLoop(WorkerTask):
 
     def _send(self, record: SourceRecord) -> None:
         try:
-            outgoing = self._outgoing(record)
+            outgoing = self._outgoing.of(record)
         except RecordSkipped:
             outgoing = None
         if outgoing is None:
@@ -199,60 +198,6 @@ class SourceLoop(WorkerTask):
         if self._topics is not None:
             self._topics.ensure(outgoing.topic)
         self._produce(record, outgoing)
-
-    def _outgoing(self, record: SourceRecord) -> OutgoingRecord | None:
-        """Return the record to produce, or None if a transformation dropped it.
-
-        Raises as `RecordErrors.run`.
-        """
-        run, converters = self._errors.run, self._converters
-        transformed: SourceRecord | None = record
-        if self._transforms:
-            transformed = self._errors.transform(record, self._transforms, record)
-        if transformed is None:
-            return None
-        topic = transformed.topic
-        headers: list[tuple[str, bytes | None]] = []
-        if transformed.headers:
-            headers = run(
-                record,
-                Stage.HEADER_CONVERTER,
-                converters.header_class,
-                self._headers,
-                transformed,
-            )
-        key = run(
-            record,
-            Stage.KEY_CONVERTER,
-            converters.key_class,
-            converters.key.to_bytes,
-            topic,
-            transformed.key,
-            transformed.key_schema,
-        )
-        value = run(
-            record,
-            Stage.VALUE_CONVERTER,
-            converters.value_class,
-            converters.value.to_bytes,
-            topic,
-            transformed.value,
-            transformed.value_schema,
-        )
-        timestamp_ms = None if transformed.timestamp_ms == -1 else transformed.timestamp_ms
-        if timestamp_ms is not None and timestamp_ms < 0:
-            raise ConnectError(
-                f"A record for topic {topic} has the invalid timestamp {timestamp_ms}; use -1"
-                f" (none) or milliseconds since 1970"
-            )
-        return OutgoingRecord(topic, transformed.partition, timestamp_ms, key, value, headers)
-
-    def _headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
-        to_bytes = self._converters.header.to_bytes
-        return [
-            (name, to_bytes(record.topic, value, schema))
-            for name, value, schema in map(as_header, record.headers)
-        ]
 
     def _commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         try:

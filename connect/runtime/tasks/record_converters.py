@@ -1,12 +1,21 @@
-"""The key, value and header converters of one task."""
+"""The key, value and header converters of one task, and how configs name them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from connect.data.converters.base import Converter
+from connect.data.converters.base import Converter, ConverterUse
+from connect.errors import ConfigError
 
-__all__ = ["RecordConverters"]
+if TYPE_CHECKING:
+    from connect.config.worker import WorkerConfig
+    from connect.runtime.plugins.registry import PluginRegistry
+
+__all__ = ["USES", "Converters", "RecordConverters"]
+
+USES: tuple[ConverterUse, ...] = ("key", "value", "header")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +28,52 @@ class RecordConverters:
     key_class: str
     value_class: str
     header_class: str
+
+
+class Converters:
+    """Creates converters from configs. Thread-safe."""
+
+    def __init__(self, plugins: PluginRegistry, worker: WorkerConfig) -> None:
+        self._plugins = plugins
+        self._worker = worker
+
+    def of(self, connector_config: Mapping[str, str]) -> RecordConverters:
+        """Return a connector's converters. Raises `ConfigError`."""
+        return self.together([self._of(connector_config, use) for use in USES])
+
+    def together(self, converters: Sequence[Converter]) -> RecordConverters:
+        """Return the converters of key, value and headers as one, with their names."""
+        key, value, header = converters
+        names = [self._plugins.name_of(type(each)) for each in converters]
+        return RecordConverters(key, value, header, *names)
+
+    def make(self, props: Mapping[str, str], use: ConverterUse, before: str = "") -> Converter:
+        """Return the converter that these properties name, with its own properties from there too.
+        `before`: the prefix of all its keys. Raises `ConfigError`."""
+        key = f"{before}{use}.converter"
+        converter = self._plugins.converter(props[key], key)()
+        prefix = f"{key}."
+        own = {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}
+        try:
+            converter.configure(own, use)
+        except ConfigError as error:
+            where = f"{prefix}{error.key}" if error.key in own else key
+            raise ConfigError(f"{where}: {error}", key=where, value=error.value) from error
+        return converter
+
+    def _of(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
+        """Return the connector's converter with its properties, or the worker's with the worker's.
+
+        Class and properties never come from different configs.
+        """
+        if connector_config.get(f"{use}.converter"):
+            return self.make(connector_config, use)
+        worker = {**self._worker.originals, f"{use}.converter": self._default(use)}
+        return self.make(worker, use)
+
+    def _default(self, use: ConverterUse) -> str:
+        if use == "key":
+            return self._worker.key_converter
+        if use == "value":
+            return self._worker.value_converter
+        return self._worker.header_converter

@@ -15,6 +15,7 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import (
     PartitionHealth,
+    RecordTransforms,
     SourceOffset,
     SourcePartition,
     TransactionContext,
@@ -46,6 +47,7 @@ class WorkerTaskContext:
     clock: Clock = SYSTEM_CLOCK
     transactions: TransactionContext | None = None
     transfer: TransferTransactions | None = None
+    transforms: RecordTransforms | None = None
     on_commit_request: Callable[[], object] = lambda: None
     figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
     """The metrics of this task."""

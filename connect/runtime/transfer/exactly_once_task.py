@@ -19,8 +19,9 @@ from connect.metrics.source_task_metrics import (
     SourceTotals,
 )
 from connect.plugin import PartitionHealth, TransferCounts, TransferTask
-from connect.runtime.error_handling.metrics import ERROR_GROUP, ErrorMetrics
+from connect.runtime.error_handling.metrics import ERROR_GROUP
 from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext, in_lines
+from connect.runtime.transfer.record_transforms import WorkerRecordTransforms, error_metrics
 from connect.runtime.transfer.task import what_stands_still
 from connect.runtime.transfer.transactions import TaskTransactions
 from connect.storage.offset_store import READ_S, OffsetStore
@@ -46,8 +47,11 @@ class ExactlyOnceTransferTask(WorkerTask):
         transactions: TaskTransactions,
         store: OffsetStore,
         clock: Clock = SYSTEM_CLOCK,
+        *,
+        transforms: WorkerRecordTransforms | None = None,
     ) -> None:
-        """Create the task, which opens and closes `store` and the clients of `transactions`."""
+        """Create the task, which opens and closes `store` and the clients of `transactions`, and
+        closes `transforms`."""
         self._task = task
         self._context = context
         self._config = config
@@ -57,8 +61,9 @@ class ExactlyOnceTransferTask(WorkerTask):
         self._stop_asked = threading.Event()
         self._begun = False
         self._note_due = clock.monotonic()
+        self._transforms = context.transforms = transforms
         context.transfer = transactions
-        context.figures.add(ERROR_GROUP, ErrorMetrics(clock).read)
+        context.figures.add(ERROR_GROUP, error_metrics(transforms, clock).read)
         self._figures = SourceTaskMetrics(self._totals, clock, transactions=True)
         context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
 
@@ -115,6 +120,8 @@ class ExactlyOnceTransferTask(WorkerTask):
             ended = f"Task {self._context.connector_name}-{self._context.task_index} has ended"
             self._transactions.close(ConnectError(ended))
             self._store.stop(Deadline(_CLOSE_STORE_S, self._clock))
+            if self._transforms is not None:
+                self._transforms.close()
 
     def wake(self) -> None:
         if self._begun:
@@ -122,11 +129,14 @@ class ExactlyOnceTransferTask(WorkerTask):
 
     def stopping(self) -> None:
         self._stop_asked.set()
+        if self._transforms is not None:
+            self._transforms.stop()
         if self._begun:
             self._task.stopping()
 
     def trouble(self) -> str | None:
-        return in_lines(what_stands_still(self.health()), self._task.trouble())
+        unhealthy = self._task.unhealthy() if self._begun else ([], 0)
+        return in_lines(what_stands_still(*unhealthy), self._task.trouble())
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health() if self._begun else []

@@ -15,9 +15,10 @@ from connect.metrics.source_task_metrics import (
     SourceTotals,
 )
 from connect.plugin import PartitionHealth, TransferCounts, TransferTask
-from connect.runtime.error_handling.metrics import ERROR_GROUP, ErrorMetrics
+from connect.runtime.error_handling.metrics import ERROR_GROUP
 from connect.runtime.tasks.offset_committer import OffsetCommitter
 from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext, in_lines
+from connect.runtime.transfer.record_transforms import WorkerRecordTransforms, error_metrics
 from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["WorkerTransferTask", "what_stands_still"]
@@ -50,21 +51,22 @@ class WorkerTransferTask(WorkerTask):
         context: WorkerTaskContext,
         config: Mapping[str, str],
         writer: OffsetWriter,
+        transforms: WorkerRecordTransforms | None = None,
         *,
         commit_interval_s: float,
         commit_timeout_s: float,
         clock: Clock = SYSTEM_CLOCK,
         commit_moved: Moved | None = None,
     ) -> None:
-        """Create the task. `commit_moved` waits for the last commit of a failed task; simulations
-        set it.
+        """Create the task, which closes `transforms`. `commit_moved` waits for the last commit of
+        a failed task; simulations set it.
         """
         self._task = task
         self._context = context
         self._config = config
         self._clock = clock
-        # Transfer tasks skip and retry no records here, but dashboards expect these metrics.
-        context.figures.add(ERROR_GROUP, ErrorMetrics(clock).read)
+        self._transforms = context.transforms = transforms
+        context.figures.add(ERROR_GROUP, error_metrics(transforms, clock).read)
         self._figures: SourceTaskMetrics | None = None
         self._note_due = clock.monotonic()
         self._commit_moved: Moved = commit_moved or threading.Event()
@@ -149,28 +151,36 @@ class WorkerTransferTask(WorkerTask):
 
     def close(self) -> None:
         self._committer.abandon(ConnectError("The task has ended"))
-        self._task.stop()
+        try:
+            self._task.stop()
+        finally:
+            if self._transforms is not None:
+                self._transforms.close()
 
     def wake(self) -> None:
         self._task.wake()
 
     def stopping(self) -> None:
+        if self._transforms is not None:
+            self._transforms.stop()
         self._task.stopping()
 
     def trouble(self) -> str | None:
         task = self._task
-        return in_lines(what_stands_still(task.health()), task.trouble(), self._committer.trouble)
+        return in_lines(
+            what_stands_still(*task.unhealthy()), task.trouble(), self._committer.trouble
+        )
 
     def health(self) -> list[PartitionHealth]:
         return self._task.health()
 
 
-def what_stands_still(found: Sequence[PartitionHealth]) -> str | None:
+def what_stands_still(unhealthy: Sequence[PartitionHealth], in_all: int) -> str | None:
     """Return the partitions that make no progress and are not caught up, with reasons, or None."""
-    ill = sorted((p.name, p.error) for p in found if p.error is not None)
+    ill = sorted((p.name, p.error) for p in unhealthy if p.error is not None)
     if not ill:
         return None
-    lines = [f"{len(ill)} of {len(found)} partitions make no progress:"]
+    lines = [f"{len(ill)} of {in_all} partitions make no progress:"]
     lines += [f"{name}: {error}" for name, error in ill[:_TOLD]]
     if len(ill) > _TOLD:
         lines.append(f"and {len(ill) - _TOLD} more")

@@ -16,6 +16,7 @@ from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Confi
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.types import HIDDEN, ConfigType, parse_value
 from connect.data.converters.base import Converter
+from connect.data.transforms.chain import TransformChain
 from connect.errors import ConfigError
 from connect.plugin import Connector, TransferTask
 from connect.runtime.errors import BadRequest
@@ -220,14 +221,26 @@ class ConfigValidator:
         if any(value.errors for key, value in outcome.values.items() if key.startswith(prefixes)):
             return
         try:
-            make_chain(self._plugins, resolved).close()
+            chain = make_chain(self._plugins, resolved)
+            try:
+                if has_transforms(resolved):
+                    self._check_transfer(chain, connector, resolved)
+            finally:
+                chain.close()
         except ConfigError as error:
             key = error.key if error.key in outcome.keys else "transforms"
             outcome.keep_error(key or "transforms", str(error))
-            return
-        if has_transforms(resolved) and issubclass(connector().task_class(), TransferTask):
-            refusal = transforms_refused(self._plugins.name_of(connector), resolved)
-            outcome.keep_error("transforms", str(refusal))
+
+    def _check_transfer(
+        self, chain: TransformChain, connector: type[Connector], resolved: Mapping[str, str]
+    ) -> None:
+        """Raise `ConfigError` for transformations that a connector with transfer tasks cannot
+        run."""
+        task = connector.task_class_for(resolved) or connector().task_class()
+        if issubclass(task, TransferTask):
+            if task.transforms_prefix() is None:
+                raise transforms_refused(self._plugins.name_of(connector), resolved)
+            chain.check_routes()
 
     def _check_own_keys(
         self,

@@ -170,7 +170,8 @@ class EngineEnvironment:
 
 class CopyContext:
     """The clusters, the loop, the memory and the partitions of one engine. `changed`: partitions
-    whose fetching and sending must be updated. `silent`: the target brokers that do not respond."""
+    whose fetching and sending must be updated. `touched`: those that something happened to since
+    the last look (`watch_list.py`). `silent`: the target brokers that do not respond."""
 
     def __init__(
         self,
@@ -192,6 +193,7 @@ class CopyContext:
         self.fetching = True
         self.silent: set[int] = set()
         self.changed: dict[TargetPartition, None] = {}
+        self.touched: dict[TargetPartition, None] = {}
         self.events: deque[Event] = deque()
         self._metadata_posted = False
         # The links' threads call `metadata_changed` as soon as a cluster responds.

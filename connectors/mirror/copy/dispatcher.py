@@ -40,6 +40,7 @@ from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.copy.stall_detector import StallDetector
 from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.copy.transactions.manager import TransactionManager
+from connectors.mirror.copy.watch_list import WatchList
 
 __all__ = ["Dispatcher"]
 
@@ -68,6 +69,7 @@ class Dispatcher:
         self._fetches = FetchResponseHandler(context, self._validation, self.throttle)
         self._produces = ProduceResponseHandler(context, self.producers, self.transactions)
         self._stalls = StallDetector(context)
+        self.watched = WatchList(context)
         self.routing = BrokerRouting(context, self, self.throttle, self.transactions)
         self.departed: list[PartitionCopy] = []
         self._draining = False
@@ -111,6 +113,7 @@ class Dispatcher:
                 while context.events:
                     self._handle(context.events.popleft())
                 changed, context.changed = context.changed, {}
+                context.touched.update(changed)
                 for partition in changed:
                     self.routing.refresh_interest(partition)
         finally:
@@ -193,14 +196,16 @@ class Dispatcher:
         now = context.loop.now()
         for node in self.routing.nodes:
             node.check_deadline(now)
-        for partition in context.partitions.values():
+        watched = self.watched.take(self._stalls.silent(self.routing.sources))
+        for partition in watched:
             partition.drop_anchor()
             partition.forecast_loss(now)
             if partition.standing and partition.halted and not partition.unanswered:
                 partition.abandon()
-        self.throttle.look(context.partitions.values())
-        self._stalls.look(self.routing.sources, self.routing.targets)
-        self.routing.ask_for_leaders()
+        self.throttle.look(watched)
+        self._stalls.look(watched, self.routing.sources, self.routing.targets)
+        self.routing.ask_for_leaders(watched)
+        self.watched.settle()
         if now >= self._look_at_target_at:
             self._look_at_target_at = now + _LOOK_AT_TARGET_S
             self._look_at_target()

@@ -15,17 +15,19 @@ from concurrent.futures import Future
 from functools import partial
 
 from connect.clients.errors import error_from_code
-from connect.errors import ConnectError, CorruptData
+from connect.errors import ConnectError, CorruptData, Interrupted
 from connect.loop import backoff_s
 from connect.protocol.batches import BatchHeader
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import FetchedPartition, FetchResponse
 from connectors.mirror.copy.batches.conversion import (
+    Chosen,
     Unreadable,
     outgoing_batches,
     read_batches,
 )
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
+from connectors.mirror.copy.batches.transformed import transformed_batches
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.context import CopyContext, ReplicaChanged
 from connectors.mirror.copy.memory import FetchBuffer
@@ -34,8 +36,7 @@ from connectors.mirror.copy.partition.states import InvariantBroken
 from connectors.mirror.copy.positions.log_validation import LogValidation
 from connectors.mirror.copy.quarantine import (
     QuarantinedRecords,
-    offset_after,
-    unreadable_batch,
+    unreadable_records,
 )
 from connectors.mirror.copy.throttle import Throttle
 
@@ -88,6 +89,7 @@ class FetchResponseHandler:
                 self._fetch_failed(partition, fetched.error)
             else:
                 self._note(partition, fetched, fresh)
+            self._context.touched[partition] = None
             partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
         if not self._context.fetching:
             # Copying is paused: the records are fetched again later.
@@ -170,6 +172,7 @@ class FetchResponseHandler:
             end=end,
             aborted=fetched.aborted,
             options=self._options,
+            runs=partition.change is None,
         )
 
     def _copy(
@@ -180,17 +183,13 @@ class FetchResponseHandler:
         position: int,
         buffer: FetchBuffer,
     ) -> None:
-        batches, unreadable = outgoing_batches(
-            fetched.records,
-            headers,
-            position=position,
-            end=partition.end,
-            max_batch_bytes=partition.max_batch_bytes,
-            aborted=fetched.aborted,
-            options=self._options,
-            buffer=buffer,
-            budget=self._budget,
-        )
+        try:
+            batches, unreadable, dropped = self._outgoing(
+                partition, fetched, headers, position, buffer
+            )
+        except Interrupted:
+            partition.fetch_again()
+            return
         if _out_of_order(batches, position):
             partition.fetch_again()
             self._source_failed(partition, f"the batches at offset {position} are out of order")
@@ -202,6 +201,8 @@ class FetchResponseHandler:
             start = batch.resume
         partition.queued(after)
         _measure_size(partition, headers, after - position)
+        if dropped:
+            partition.metrics.dropped(dropped)
         if batches:
             now_ms = self._loop.now_ms()
             for batch in batches:
@@ -216,6 +217,38 @@ class FetchResponseHandler:
         if partition.pending_bytes >= self._partition_bytes:
             self._context.mark(partition)
 
+    def _outgoing(
+        self,
+        partition: PartitionCopy,
+        fetched: FetchedPartition,
+        headers: list[BatchHeader],
+        position: int,
+        buffer: FetchBuffer,
+    ) -> Chosen:
+        if partition.change is not None:
+            return transformed_batches(
+                fetched.records,
+                headers,
+                position=position,
+                end=partition.end,
+                max_batch_bytes=partition.max_batch_bytes,
+                aborted=fetched.aborted,
+                options=self._options,
+                budget=self._budget,
+                change=partition.change,
+            )
+        return outgoing_batches(
+            fetched.records,
+            headers,
+            position=position,
+            end=partition.end,
+            max_batch_bytes=partition.max_batch_bytes,
+            aborted=fetched.aborted,
+            options=self._options,
+            buffer=buffer,
+            budget=self._budget,
+        )
+
     def _quarantine_unreadable(
         self,
         partition: PartitionCopy,
@@ -223,23 +256,21 @@ class FetchResponseHandler:
         headers: list[BatchHeader],
         unreadable: Unreadable,
     ) -> None:
-        """Quarantine a batch that stays unreadable, once all batches before it are copied."""
-        header = unreadable.header
+        """Quarantine what stays unreadable, or fails to be transformed, once all before it is
+        copied."""
         quarantine = self._context.quarantine
+        tries = _UNREADABLE_TRIES if unreadable.record is None else 1
         if (
             quarantine is None
-            or partition.source_failures < _UNREADABLE_TRIES
+            or partition.source_failures < tries
             or partition.queue
             or partition.in_flight
         ):
             return
-        after = offset_after(records, unreadable, headers, partition.high_watermark)
-        if after is None:
+        aside = unreadable_records(partition, records, headers, unreadable)
+        if aside is None:
             partition.source_error = f"{unreadable.reason}; the end of the batch is not known"
             return
-        data = bytes(records[header.start : header.start + header.size])
-        first = unreadable.position
-        aside = unreadable_batch(partition, data, first, after - 1, unreadable.reason)
         partition.quarantining = True
         self._context.mark(partition)
         self._context.when_done(quarantine.put(aside), partial(self._put, partition, aside))
@@ -329,6 +360,7 @@ class FetchResponseHandler:
         for partition in self._context.partitions.values():
             if partition.source_node == node.node_id:
                 partition.preferred_replica = UNKNOWN
+                self._context.touched[partition] = None
                 if node.error is not None:
                     partition.source_error = str(error)
 

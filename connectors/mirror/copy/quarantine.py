@@ -1,8 +1,8 @@
 """Types for records that are quarantined so that the rest of the partition can be copied. Pure.
 
 The copier decides which records are quarantined: records that the target rejects
-(`produce_handler.py`), and batches that cannot be read (`fetch_handler.py`). Its owner's
-`Quarantine` stores them (`quarantine_topic.py`).
+(`produce_handler.py`), and batches that cannot be read or records that cannot be transformed
+(`fetch_handler.py`). Its owner's `Quarantine` stores them (`quarantine_topic.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "QuarantinedRecords",
     "offset_after",
     "refused_record",
-    "unreadable_batch",
+    "unreadable_records",
 ]
 
 
@@ -70,12 +70,32 @@ def refused_record(partition: PartitionCopy, batch: Outgoing, reason: str) -> Qu
     )
 
 
-def unreadable_batch(
-    partition: PartitionCopy, data: bytes, first: int, last: int, reason: str
-) -> QuarantinedRecords:
-    """Return a batch whose records cannot be read."""
+def unreadable_records(
+    partition: PartitionCopy,
+    records: memoryview,
+    headers: Sequence[BatchHeader],
+    unreadable: Unreadable,
+) -> QuarantinedRecords | None:
+    """Return a batch whose records cannot be read, or a record whose transformation failed; None:
+    the end of the batch is not known. `headers`: all of the record set `records`."""
+    first, reason, header, record = unreadable
+    if record is not None:
+        return QuarantinedRecords(
+            partition.source,
+            first,
+            first,
+            record.timestamp_ms,
+            reason,
+            record.key,
+            record.value,
+            record.headers,
+        )
+    after = offset_after(records, unreadable, headers, partition.high_watermark)
+    if after is None:
+        return None
+    data = bytes(records[header.start : header.start + header.size])
     return QuarantinedRecords(
-        partition.source, first, last, -1, reason, None, data, whole_batch=True
+        partition.source, first, after - 1, -1, reason, None, data, whole_batch=True
     )
 
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from connect.clients.wire.one_shot_threads import OneShotThreads
+from connect.clock import Deadline
 from connect.config.definition import ConfigDef, ConfigProblem
-from connect.errors import ConfigError
+from connect.errors import ConfigError, ConnectError
 from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
+from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.offsets.alter_offsets_checks import check_source_offset
 from connectors.mirror.offsets.offset_sync_writer import position_after, source_partition
@@ -26,6 +29,7 @@ from connectors.mirror.settings.sync import SettingsSync
 from connectors.mirror.source.assignment import ByCount, Measured, PartitionAssignment
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP
 from connectors.mirror.source.partition_load import LoadWatch
+from connectors.mirror.topics.provenance_topic import release
 from connectors.mirror.topics.refresh import TopicRefresh, topic_selector
 from connectors.mirror.topics.selection import TopicPartition, encode_partitions
 from connectors.spark.requirements import SparkMissing, missing_pyspark
@@ -59,6 +63,10 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
                 "consumer.isolation.level=read_committed for the source cluster.",
             )
         )
+    transforms = transform_problems(props)
+    problems += transforms
+    if transforms:
+        return problems  # They name the topics that the rest looks at.
     try:
         config = SourceConfig.from_properties(props)
         topic_selector(config)
@@ -95,6 +103,7 @@ class MirrorSourceConnector(Connector):
         self._settings: SettingsSync | None = None
         self._assignment: PartitionAssignment = ByCount()
         self._loads: LoadWatch | None = None
+        self._threads: OneShotThreads | None = None
         self._looked = False
         """Whether all loads that can be measured are known."""
 
@@ -162,6 +171,7 @@ class MirrorSourceConnector(Connector):
             raise ConfigError(problems[0].message, key=problems[0].key)
         if not self._config.enabled:
             log.info("%s is not enabled for this flow", self._config.name)
+            self._release(self._config)
             return
         troubles = StatusMessages(self.context.report_trouble)
         self._refresh = TopicRefresh(
@@ -179,6 +189,18 @@ class MirrorSourceConnector(Connector):
         self._refresh.start()
         if self._settings is not None:
             self._settings.start(self.context.metrics)
+
+    def _release(self, config: SourceConfig) -> None:
+        """Give up the flow's topics, so that the other direction may begin at once."""
+
+        def run() -> None:
+            try:
+                release(config, Deadline(config.admin_timeout_ms / 1000))
+            except ConnectError as error:
+                log.info("Topics of a disabled flow are given up later, by their age: %s", error)
+
+        self._threads = OneShotThreads(f"release-{config.name}")
+        self._threads.run("release", run)
 
     def _load_watch(
         self, config: SourceConfig, refresh: TopicRefresh, move_every_s: float
@@ -255,6 +277,9 @@ class MirrorSourceConnector(Connector):
         ]
 
     def stop(self) -> None:
+        if self._threads is not None:
+            self._threads.stop()
+            self._threads = None
         if self._loads is not None:
             self._loads.stop()
             self._loads = None

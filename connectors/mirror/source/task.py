@@ -25,6 +25,7 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS
 from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part
+from connectors.mirror.config.transforms import CONVERTERS_PREFIX
 from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
@@ -74,6 +75,10 @@ class MirrorSourceTask(BaseSourceTask):
         self._committing: list[tuple[PartitionCopy, int]] = []
         self._without_pages: dict[TopicPartition, PartitionCopy] = {}
         self._pages_at = 0.0
+
+    @classmethod
+    def transforms_prefix(cls) -> str | None:
+        return CONVERTERS_PREFIX
 
     # Lifecycle.
 
@@ -174,7 +179,12 @@ class MirrorSourceTask(BaseSourceTask):
             back = came_back.get(key)
             position = stored if back is None else back.acked_position
             added_here = engine.add(
-                key, self._target(key), position, self._metrics(key), learns=True
+                key,
+                self._target(key),
+                position,
+                self._metrics(key),
+                learns=True,
+                change=self._change(key),
             )
             if position is None:
                 new[key] = marks[key]
@@ -220,27 +230,31 @@ class MirrorSourceTask(BaseSourceTask):
     def step(self, timeout: float) -> None:
         engine = self._running()
         beginnings = self._kept_beginnings()
+        books = self._kept_books()
         waits = self._learning or beginnings.waiting
-        engine.step(min(timeout, _LEARN_TURN_S) if waits else timeout)
-        self._kept_books().poll()
+        engine.step(min(timeout, books.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
+        books.poll()
         beginnings.turn()
         if self._without_pages:
             self._write_pages_now_and_then()
         if self._learning:
             self._learn(engine)
         if self._history is not None:
-            self._history.look(engine.partitions)
+            self._history.look(engine.watched, engine.partitions)
         if self._retention is not None:
             self._retention.look(engine.partitions)
         if self._progress is not None:
             self._progress.look(engine.partitions)
 
     def descriptor(self) -> int | None:
+        if self.context.transforms is not None:
+            return None  # They compute, and may wait, so the task needs a thread for itself.
         return self._running().descriptor()
 
     def due_in_s(self) -> float:
         waits = self._learning or self._kept_beginnings().waiting
-        return min(self._running().due_in_s(), _LEARN_TURN_S if waits else _LOOK_S)
+        due = min(self._running().due_in_s(), self._kept_books().due_in_s())
+        return min(due, _LEARN_TURN_S if waits else _LOOK_S)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
         """Pass the engine the facts about the logs that are stored with the offset under
@@ -345,6 +359,9 @@ class MirrorSourceTask(BaseSourceTask):
 
     def health(self) -> list[PartitionHealth]:
         return [] if self._engine is None else self._engine.health()
+
+    def unhealthy(self) -> tuple[list[PartitionHealth], int]:
+        return ([], 0) if self._engine is None else self._engine.unhealthy()
 
     def trouble(self) -> str | None:
         return None if self._books is None else self._books.trouble

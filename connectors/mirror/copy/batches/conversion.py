@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from connect.errors import CorruptData
+from connect.plugin import RawRecord
 from connect.protocol.aborted_transactions import AbortedTransactions
 from connect.protocol.batches import (
     CODEC_MASK,
@@ -28,7 +29,7 @@ from connect.protocol.batches import (
 )
 from connect.protocol.records import Rebatched, rebatch, recompress, split
 from connect.protocol.small_batches import CannotMerge, merge_run, read_runs
-from connectors.mirror.copy.batches.outgoing import Outgoing
+from connectors.mirror.copy.batches.outgoing import Outgoing, from_rebatched
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 
 __all__ = [
@@ -37,9 +38,11 @@ __all__ = [
     "Unreadable",
     "Way",
     "choose",
+    "corrupt",
     "outgoing_batches",
     "read_batches",
     "split_batch",
+    "wanted_batches",
 ]
 
 TINY_BATCH_RECORDS = 4
@@ -82,15 +85,16 @@ def read_batches(
     end: int,
     aborted: Sequence[tuple[int, int]],
     options: CopyOptions,
+    runs: bool = True,
 ) -> list[BatchHeader]:
     """Read the headers of one partition's fetched records, with runs of small batches as one if all
     their records are wanted: none is before `position`, at or after `end` (-1: there is no end), or
-    of an aborted transaction.
+    of an aborted transaction. `runs` False: each batch by itself.
 
     Raises:
         CorruptData: as `read_headers`.
     """
-    if options.read_committed and aborted:
+    if not runs or (options.read_committed and aborted):
         return read_headers(records)
     headers = read_runs(records, position, options.merge_bytes)
     if headers and 0 <= end < headers[-1].next_offset:
@@ -117,18 +121,22 @@ def choose(
 
 class Unreadable(NamedTuple):
     """The first batch that cannot be copied: the offset from which to fetch it again, and the
-    reason. No earlier batch contains a record from `position` on."""
+    reason. No earlier batch contains a record from `position` on. `record`: the one at `position`,
+    if only its transformation failed; None: the batch cannot be read."""
 
     position: int
     reason: str
     header: BatchHeader
+    record: RawRecord | None = None
 
 
 class Chosen(NamedTuple):
-    """The batches for the target, in order, up to the `unreadable` batch if there is one."""
+    """The batches for the target, in order, up to the `unreadable` batch if there is one.
+    `dropped`: number of records that transformations left out."""
 
     batches: list[Outgoing]
     unreadable: Unreadable | None
+    dropped: int = 0
 
 
 def _data_batches(
@@ -218,13 +226,7 @@ def outgoing_batches(
     memory, charged to `budget`, which the caller manages with `retain` and `release`.
     """
     limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
-    wanted: list[BatchHeader] = []
-    unreadable: _Unreadable | None = None
-    try:
-        for header in _data_batches(records, headers, position, end, aborted, options):
-            wanted.append(header)
-    except _Unreadable as error:
-        unreadable = error
+    wanted, unreadable = wanted_batches(records, headers, position, end, aborted, options)
     outgoing: list[Outgoing] = []
     waiting = deque(_ways(wanted, position, limit, options, end))
     try:
@@ -241,20 +243,45 @@ def outgoing_batches(
                 batches = _batches_of(records, run[0])
                 waiting.extendleft(reversed(_ways(batches, position, limit, options, end)))
     except _Unreadable as error:
-        unreadable = error  # It is before the one that was found first.
-    if unreadable is None:
-        return Chosen(outgoing, None)
-    first = max(position, unreadable.header.base_offset)
-    reason = f"the batch at source offset {first} is corrupt: {unreadable}"
-    return Chosen(outgoing, Unreadable(first, reason, unreadable.header))
+        unreadable = error.at(position)  # It is before the one that was found first.
+    return Chosen(outgoing, unreadable)
+
+
+def wanted_batches(
+    records: memoryview,
+    headers: Sequence[BatchHeader],
+    position: int,
+    end: int | None,
+    aborted: Sequence[tuple[int, int]],
+    options: CopyOptions,
+) -> tuple[list[BatchHeader], Unreadable | None]:
+    """Return the batches with records to copy, with their CRC checked, up to the first that cannot
+    be read."""
+    wanted: list[BatchHeader] = []
+    try:
+        for header in _data_batches(records, headers, position, end, aborted, options):
+            wanted.append(header)
+    except _Unreadable as error:
+        return wanted, error.at(position)
+    return wanted, None
 
 
 class _Unreadable(Exception):
-    """Build the `_Unreadable` for the batch with this header."""
+    """The batch with this header cannot be read."""
 
     def __init__(self, header: BatchHeader, reason: str) -> None:
         super().__init__(reason)
         self.header = header
+
+    def at(self, position: int) -> Unreadable:
+        """Return what to report of a fetch from `position` on."""
+        return corrupt(self.header, position, str(self))
+
+
+def corrupt(header: BatchHeader, position: int, reason: str) -> Unreadable:
+    """Return what to report of a corrupt batch, fetched from `position` on."""
+    first = max(position, header.base_offset)
+    return Unreadable(first, f"the batch at source offset {first} is corrupt: {reason}", header)
 
 
 MAX_UNKNOWN_LIMIT = 1 << 30
@@ -311,7 +338,7 @@ def _merged(
         merged = merge_run(records, run, min(limit, options.merge_bytes), codec, options.level)
     except (CannotMerge, CorruptData):
         return False
-    into += [_from_rebatched(part, FetchBuffer(budget, part.data)) for part in merged]
+    into += [from_rebatched(part, budget) for part in merged]
     into[-1].resume = run.next_offset
     return True
 
@@ -353,7 +380,7 @@ def _record_by_record(
         for header in run:  # Only up to the corrupt batch.
             _record_by_record(records, [header], position, end, limit, options, budget, into)
         return
-    outgoing = [_from_rebatched(part, FetchBuffer(budget, part.data)) for part in rebatched]
+    outgoing = [from_rebatched(part, budget) for part in rebatched]
     if outgoing:
         resume = run[-1].next_offset
         outgoing[-1].resume = resume if end is None else min(resume, end)
@@ -370,22 +397,9 @@ def _check_beginning(rebatched: Sequence[Rebatched], header: BatchHeader) -> Non
         )
 
 
-def _from_rebatched(part: Rebatched, buffer: FetchBuffer) -> Outgoing:
-    """Convert a re-encoded batch into one for the target."""
-    return Outgoing(
-        data=memoryview(part.data),
-        records=part.records,
-        runs=part.runs,
-        resume=part.last_source_offset + 1,
-        max_timestamp=part.max_timestamp,
-        shallow=False,
-        buffer=buffer,
-    )
-
-
 def split_batch(batch: Outgoing, budget: MemoryBudget) -> list[Outgoing]:
     """Return the halves of a batch, as batches that are new. Raises CorruptData."""
     parts = split(batch.data, runs=list(batch.runs))
-    halves = [_from_rebatched(part, FetchBuffer(budget, part.data)) for part in parts]
+    halves = [from_rebatched(part, budget) for part in parts]
     halves[-1].resume = batch.resume
     return halves

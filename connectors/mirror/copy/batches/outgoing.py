@@ -6,10 +6,11 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from connect.protocol.records import Rebatched
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
-__all__ = ["UNKNOWN", "Failure", "Outgoing"]
+__all__ = ["UNKNOWN", "Failure", "Outgoing", "from_rebatched"]
 
 UNKNOWN = -1
 
@@ -66,3 +67,16 @@ class Outgoing:
         self.data = memoryview(own)
         self.buffer.retain()
         old.abandon()
+
+
+def from_rebatched(part: Rebatched, budget: MemoryBudget) -> Outgoing:
+    """Convert a re-encoded batch into one for the target, with its own memory."""
+    return Outgoing(
+        data=memoryview(part.data),
+        records=part.records,
+        runs=part.runs,
+        resume=part.last_source_offset + 1,
+        max_timestamp=part.max_timestamp,
+        shallow=False,
+        buffer=FetchBuffer(budget, part.data),
+    )

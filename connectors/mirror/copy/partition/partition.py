@@ -19,6 +19,7 @@ from uuid import UUID
 
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
+from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
@@ -49,6 +50,8 @@ class PartitionCopy(TargetPartition):
     held_since: float = float("inf")
     """Since when it is `held_back`; approximately now while it is not."""
 
+    change: ChangeRecord | None = None
+    """The transformation of each record; None: batches are copied as they are."""
     end: int | None = None
     """The first source offset not to copy; None: no end."""
     moves: int = 0

@@ -28,7 +28,6 @@ from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part
 from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
-from connectors.mirror.copy.transactions.executor_ids import LANES
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,
@@ -45,6 +44,7 @@ from connectors.mirror.spark.copy.executor_ids import ExecutorTransactionalIds, 
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 from connectors.mirror.spark.copy.rate_shares import FlowPacing
+from connectors.mirror.spark.copy.shard_batch import ShardBatch
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
 from connectors.mirror.spark.copy.source_offsets import SourceOffsets
 from connectors.mirror.spark.copy.streaming_query import UNHEARD_S, Batch, CopyQuery
@@ -56,9 +56,6 @@ _LOG = logging.getLogger(__name__)
 
 _TURN_S = 0.1
 """How often delivery reports of offset syncs and map pages are handled."""
-
-_LOOK_S = 0.5
-"""How often partitions that wait for a time are checked."""
 
 _STOP_S = 3.0
 
@@ -84,13 +81,8 @@ class SparkSourceTask(BaseSourceTask):
         self._condition = threading.Condition()
         self._inbox: deque[Callable[[], None]] = deque()
         self._woken = False
-        self._wanted: tuple[Future[Batch], int] | None = None
-        self._batch: set[TopicPartition] = set()
-        self._batch_open = False
-        self._shard_error = ""
-        self._ran_again = False
+        self._batch: ShardBatch | None = None
         self._paused = False
-        self._look_at = 0.0
         self._trouble: str | None = "Spark is starting"
         self._fatal: ConnectError | None = None
 
@@ -108,8 +100,9 @@ class SparkSourceTask(BaseSourceTask):
             begins_at_start=fetch.auto_offset_reset == "earliest",
             stores=self.context.transfer is None,
         )
-        self._pacing = FlowPacing(batch_s)
-        self._pacing.limit(self._config.limits)
+        name, pacing = self.context.connector_name, FlowPacing(batch_s)
+        self._batch = ShardBatch(name, self._board, pacing, self._unheard_s, self._clock)
+        self._batch.limit(self._config.limits)
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
@@ -227,7 +220,7 @@ class SparkSourceTask(BaseSourceTask):
         running(self._beginnings).turn()
         self._learn(listing)
         self._board.news |= running(self._tails).turn()
-        running(self._history).look(self._board)
+        running(self._history).look(self._board, self._board)
         self._serve()
 
     def _learn(self, listing: Listing) -> None:
@@ -302,7 +295,7 @@ class SparkSourceTask(BaseSourceTask):
             ).look_again()  # Other tasks may have started the partitions that are new here.
             self._assign(task.task_assigned_partitions)
         if task.connector.limits != self._config.limits:
-            self._pacing.limit(task.connector.limits)
+            running(self._batch).limit(task.connector.limits)
             self._board.news = True
         self._config = task.connector
         return True
@@ -317,13 +310,14 @@ class SparkSourceTask(BaseSourceTask):
     def drain(self, deadline: Deadline) -> None:
         self._paused = True
         running(self._query).request_stop()
-        while self._batch and not deadline.expired():
+        batch = running(self._batch)
+        while batch.left and not deadline.expired():
             self._work_off(min(_TURN_S, deadline.remaining()))
-        if self._batch:
+        if batch.left:
             _LOG.warning(
                 "%d partitions are still being copied; records since their last result will be "
                 "copied again",
-                len(self._batch),
+                len(batch.left),
             )
         if self._once is not None:
             self._once.write_pages()
@@ -334,7 +328,7 @@ class SparkSourceTask(BaseSourceTask):
             if not self._query.stop(_STOP_S):
                 _LOG.warning("%s: the Spark query is still ending", self._query.name)
             self._query = None
-            if self._batch and self._lanes is None:
+            if running(self._batch).left and self._lanes is None:
                 until = self._clock.monotonic() + self._unheard_s
                 _quiet_until[self.context.connector_name] = until
         if self._lanes is not None:
@@ -359,10 +353,7 @@ class SparkSourceTask(BaseSourceTask):
     def ask_shards(self, slots: int) -> Future[Batch]:
         wanted: Future[Batch] = Future()
 
-        def want() -> None:
-            self._wanted = (wanted, slots)
-
-        self._post(want)
+        self._post(lambda: running(self._batch).ask(wanted, slots))
         return wanted
 
     def shard_done(self, result: ShardResult) -> None:
@@ -384,39 +375,15 @@ class SparkSourceTask(BaseSourceTask):
 
     def _serve(self) -> None:
         """Plan shards, if the query waits for them and there is something to copy."""
-        if not self._lanes_ready() or self._wanted is None or self._paused:
-            return
-        wanted, slots = self._wanted
-        if wanted.cancelled():
-            self._wanted = None
-            return
-        now = self._clock.monotonic()
-        if not self._board.news and now < self._look_at:
-            return
-        if self._lanes is not None:
-            slots = min(slots, LANES - 1)
-        pacing = self._pacing
-        shards = self._board.plan(slots, now, lambda topic: pacing.held_by(topic, now))
-        self._look_at = now + min(_LOOK_S, pacing.next_s(now))
-        if not shards:
-            return
-        self._wanted = None
-        keys = {each.source for shard in shards for each in shard}
-        if not wanted.set_running_or_notify_cancel():
-            self._board.release(keys)
-            return
-        self._batch = keys
-        self._batch_open = True
-        self._shard_error = "its shard could not be copied"
-        self._ran_again = False
-        claims = None if self._lanes is None else self._lanes.take(len(shards))
-        wanted.set_result(Batch(shards, claims, pacing.give_out(shards, self._board.size, now)))
+        batch = running(self._batch)
+        if self._lanes_ready() and batch.asked and not self._paused:
+            batch.serve(self._lanes)
 
     def _lanes_ready(self) -> bool:
         """Whether everything that a batch needs is ready. Starts what is missing."""
         if self._lanes is None:
             return True
-        if self._batch_open:
+        if running(self._batch).open:
             return False
         doubtful = self._board.unsure()
         if self._lanes.ready and not doubtful:
@@ -451,12 +418,7 @@ class SparkSourceTask(BaseSourceTask):
                 partition.target_end = max(partition.target_end, end)
         for loss in result.losses:
             self._board.lost(loss)
-        self._ran_again |= result.again
-        if result.error is not None:
-            self._shard_error = result.error
-            _LOG.warning("%s: a shard failed: %s", self.context.connector_name, result.error)
-        self._batch.difference_update(each.range.source for each in result.progress)
-        self._pacing.came(result.progress)
+        running(self._batch).note(result)
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         if self._once is None or result.error is None:
             for progress in result.progress:
@@ -467,19 +429,11 @@ class SparkSourceTask(BaseSourceTask):
                 running(self.context.transfer).note(records, ms)
 
     def _end_batch(self, error: ConnectError | None) -> None:
-        now = self._clock.monotonic()
-        left, self._batch = self._batch, set()
-        self._batch_open = False
-        if error is not None:
-            _LOG.warning("%s: a batch failed: %s", self.context.connector_name, error)
+        left, reason, free_at = running(self._batch).end(error)
         if self._once is not None:
-            self._once.lost(left, self._shard_error if error is None else str(error))
-        elif error is not None:
-            self._board.abandon(left, str(error), now, now + self._unheard_s)
+            self._once.lost(left, reason)
         else:
-            # The first run did not end before the second: Spark has yet to end its process.
-            until = now + self._unheard_s if self._ran_again else now
-            self._board.abandon(left, self._shard_error, now, until)
+            self._board.abandon(left, reason, self._clock.monotonic(), free_at)
 
     # Progress.
 

@@ -28,6 +28,9 @@ __all__ = [
     "sync_records",
 ]
 
+_OWNER = -2
+"""The first source offset of a note of the owner in a table of pages."""
+
 MOST_PIECES = 16
 """Number of pieces after which a topic is read again as a whole, because it was compacted by then
 and each piece costs a task in every query."""
@@ -64,7 +67,7 @@ def sync_records(records: DataFrame) -> DataFrame:
 
 def page_records(records: DataFrame) -> DataFrame:
     """Parse records (key, value, offset) of an offset map to PAGES with `order`, including
-    tombstones."""
+    tombstones, and notes of the owner."""
     pages = records.where(f"length(key) >= 14 + {_NAME_BYTES}").selectExpr(
         _TOPIC,
         _PARTITION,
@@ -72,19 +75,57 @@ def page_records(records: DataFrame) -> DataFrame:
         "value",
         "offset as `order`",
     )
-    # After their marker, loss keys are page keys without the last number.
-    losses = records.where("hex(substring(key, 1, 2)) = 'FFFD'")
-    noted = losses.withColumn("key", F.expr("substring(key, 3, length(key) - 2)")).selectExpr(
-        _TOPIC, _PARTITION, f"{NEWEST_LOSS}L as first_source", "value", "offset as `order`"
+    losses = _notes(records, "FFFD", NEWEST_LOSS)
+    return pages.unionByName(losses).unionByName(_notes(records, "FFFC", _OWNER))
+
+
+def _notes(records: DataFrame, kind: str, first_source: int) -> DataFrame:
+    # After their marker, keys of notes are page keys without the last number.
+    named = records.where(f"hex(substring(key, 1, 2)) = '{kind}'").withColumn(
+        "key", F.expr("substring(key, 3, length(key) - 2)")
     )
-    return pages.unionByName(noted)
+    return named.selectExpr(
+        _TOPIC, _PARTITION, f"{first_source}L as first_source", "value", "offset as `order`"
+    )
+
+
+def _that_count(pages: DataFrame) -> DataFrame:
+    """Drop pages that came after their partition had another owner, and the notes that say so."""
+    session = _int64("value", "3")
+    # -10 stands for decimal with a sign: the owner before may be -1.
+    before = "cast(conv(hex(substring(value, 11, 8)), 16, -10) as bigint)"
+    notes = F.sort_array(F.collect_list(F.struct("order", "session", "before"))).alias("notes")
+    noted = pages.where(f"first_source = {_OWNER} and length(value) >= 18")
+    owners = (
+        noted.selectExpr(
+            "topic", "partition", "`order`", f"{session} as session", f"{before} as before"
+        )
+        .groupBy("topic", "partition")
+        .agg(notes)
+        .selectExpr(
+            "topic",
+            "partition",
+            "aggregate(notes, slice(notes, 1, 1), (owners, noted) -> if("
+            "element_at(owners, -1).session = noted.before"
+            " and noted.session > noted.before, concat(owners, array(noted)), owners))"
+            " as owners",
+        )
+    )
+    late = f"exists(owners, owner -> owner.`order` < `order` and owner.session > {session})"
+    return (
+        pages.where(f"first_source <> {_OWNER}")
+        .join(F.broadcast(owners), ["topic", "partition"], "left")
+        .where(f"first_source < 0 or not coalesce({late}, false)")
+        .drop("owners")
+    )
 
 
 def newest_pages(pages: DataFrame) -> DataFrame:
-    """Return PAGES as compaction would leave them."""
+    """Return PAGES as compaction would leave them, without those that do not count."""
     newest = F.max_by(F.struct("value"), "order").alias("newest")
     return (
-        pages.groupBy("topic", "partition", "first_source")
+        _that_count(pages)
+        .groupBy("topic", "partition", "first_source")
         .agg(newest)
         .selectExpr("topic", "partition", "first_source", "newest.value as value")
         .where("value is not null")

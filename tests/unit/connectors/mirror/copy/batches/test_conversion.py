@@ -155,7 +155,7 @@ def test_what_comes_before_a_corrupt_batch_is_copied(
     chosen = fetched.chosen(options=CopyOptions(codec=codec))
     assert offsets(chosen) == list(range(bad * size))
     assert chosen.unreadable is not None
-    at, reason, _ = chosen.unreadable
+    at, reason, _, _ = chosen.unreadable
     assert at == bad * size
     assert f"source offset {at} is corrupt" in reason
     fetched.release(chosen)

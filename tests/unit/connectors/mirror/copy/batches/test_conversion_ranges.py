@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.protocol.batches import read_headers
-from connect.protocol.record_codec import Record, encode_batch, iter_records
+from connect.protocol.record_codec import Record, encode_batch
 from connectors.mirror.copy.batches.conversion import Chosen, CopyOptions, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import Outgoing
-from tests.support.record_sets import SourceLog, legacy_message, legacy_wrapper, source_logs
+from tests.support.record_sets import (
+    SourceLog,
+    copied_records,
+    legacy_message,
+    legacy_wrapper,
+    source_logs,
+)
 
 
 def chosen_of(
@@ -41,18 +45,8 @@ def chosen_of(
     )
 
 
-def copied(batches: list[Outgoing]) -> list[Record]:
-    """The records of these batches under their source offsets."""
-    records = []
-    for batch in batches:
-        offsets = [first + n for first, count in batch.runs for n in range(count)]
-        for offset, record in zip(offsets, iter_records(batch.data), strict=True):
-            records.append(replace(record, offset=offset))
-    return records
-
-
 def offsets_of(chosen: Chosen) -> list[int]:
-    return [record.offset for record in copied(chosen.batches)]
+    return [record.offset for record in copied_records(chosen.batches)]
 
 
 def copy_all(
@@ -94,7 +88,7 @@ def test_the_copied_records_are_those_of_the_range(
     end = data.draw(offsets.filter(lambda offset: offset >= position), "end")
     expected = log.records(position, end, committed=options.read_committed)
     made = copy_all(log, position, end, most, options, limit)
-    assert copied(made) == expected
+    assert copied_records(made) == expected
     done = 0
     for batch in made:  # nothing is lost or doubled if the next start is behind it
         done += batch.records
@@ -126,7 +120,7 @@ def test_all_before_a_damaged_batch_is_copied_and_the_next_fetch_begins_there(
     assert chosen.unreadable is not None
     before = log.batches[bad - 1].last + 1 if bad else 0
     expected = log.records(position, before, committed=options.read_committed)
-    assert copied(chosen.batches) == expected
+    assert copied_records(chosen.batches) == expected
     assert max(position, before) <= chosen.unreadable.position <= last
     wanted = chosen.unreadable.position
     assert log.records(wanted, 1 << 62, committed=False) == log.records(

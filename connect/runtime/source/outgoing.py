@@ -1,0 +1,84 @@
+"""Makes the record to produce of a source record: transformations, then converters."""
+
+from __future__ import annotations
+
+from connect.data.record import SourceRecord, as_header
+from connect.data.transforms.chain import TransformChain
+from connect.errors import ConnectError
+from connect.runtime.error_handling.tolerance import RecordErrors, Stage
+from connect.runtime.source.producer import OutgoingRecord
+from connect.runtime.tasks.record_converters import RecordConverters
+
+__all__ = ["OutgoingRecords"]
+
+
+class OutgoingRecords:
+    """The transformations and converters of one task, or of one of its topics. For its thread."""
+
+    def __init__(
+        self,
+        transforms: TransformChain,
+        converters: RecordConverters,
+        errors: RecordErrors[SourceRecord],
+    ) -> None:
+        self._transforms = transforms
+        self._converters = converters
+        self._errors = errors
+
+    def of(
+        self, record: SourceRecord, original: SourceRecord | None = None
+    ) -> OutgoingRecord | None:
+        """Return the record to produce, or None if a transformation dropped it. `original`: the
+        record for error reports, if it is not `record`.
+
+        Raises as `RecordErrors.run`.
+        """
+        original = original or record
+        run, converters = self._errors.run, self._converters
+        transformed: SourceRecord | None = record
+        if self._transforms:
+            transformed = self._errors.transform(original, self._transforms, record)
+        if transformed is None:
+            return None
+        topic = transformed.topic
+        headers: list[tuple[str, bytes | None]] = []
+        if transformed.headers:
+            headers = run(
+                original,
+                Stage.HEADER_CONVERTER,
+                converters.header_class,
+                self._headers,
+                transformed,
+            )
+        key = run(
+            original,
+            Stage.KEY_CONVERTER,
+            converters.key_class,
+            converters.key.to_bytes,
+            topic,
+            transformed.key,
+            transformed.key_schema,
+        )
+        value = run(
+            original,
+            Stage.VALUE_CONVERTER,
+            converters.value_class,
+            converters.value.to_bytes,
+            topic,
+            transformed.value,
+            transformed.value_schema,
+        )
+        timestamp_ms = None if transformed.timestamp_ms == -1 else transformed.timestamp_ms
+        if timestamp_ms is not None and timestamp_ms < 0:
+            raise ConnectError(
+                f"A record for topic {topic} has the invalid timestamp {timestamp_ms}; use -1"
+                f" (none) or milliseconds since 1970"
+            )
+        return OutgoingRecord(topic, transformed.partition, timestamp_ms, key, value, headers)
+
+    def _headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
+        to_bytes = self._converters.header.to_bytes
+        return [
+            (name, to_bytes(record.topic, value, schema))
+            for name, value, schema in map(as_header, record.headers)
+        ]

@@ -1,0 +1,83 @@
+"""The transformations in a mirror's properties, as far as they rename topics.
+
+The worker runs a connector's transformations (`connect.plugin.RecordTransforms`). Whoever names the
+flow's topics needs to know which of them change names: the topic refresh, config sync, checkpoints,
+audits. They all ask the replication policy, which asks here. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from connect.data.transforms.chain import TransformChain
+from connect.runtime.plugins.registry import PluginRegistry
+from connect.runtime.plugins.transform_chain import has_transforms, make_chain
+from connect.runtime.tasks.record_converters import USES
+
+__all__ = ["check_converters", "flow_chain", "use_plugins"]
+
+_PREFIXES = ("transforms", "predicates")
+_MOST_CHAINS = 64
+
+_Keys = tuple[tuple[str, str], ...]
+
+
+class _Chains:
+    """The chains of this process's flows. They stay open: what they route by holds no resources."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plugins: PluginRegistry | None = None
+        self._made: dict[_Keys, TransformChain] = {}
+
+    def use(self, plugins: PluginRegistry) -> None:
+        with self._lock:
+            self._plugins = plugins
+            self._made.clear()
+
+    def plugins(self) -> PluginRegistry:
+        with self._lock:
+            if self._plugins is None:
+                self._plugins = PluginRegistry()
+            return self._plugins
+
+    def of(self, own: _Keys) -> TransformChain:
+        plugins = self.plugins()
+        with self._lock:
+            found = self._made.get(own)
+        if found is None:
+            # Not under the lock: a search for plugins may register the mirror's, and so call `use`.
+            found = make_chain(plugins, dict(own))
+            with self._lock:
+                if len(self._made) >= _MOST_CHAINS:
+                    self._made.clear()
+                self._made[own] = found
+        return found
+
+
+_CHAINS = _Chains()
+
+
+def use_plugins(plugins: PluginRegistry) -> None:
+    """Find the classes of transformations in this registry, the worker's, from now on. Without it,
+    those of `plugin.path` are not known."""
+    _CHAINS.use(plugins)
+
+
+def check_converters(props: Mapping[str, str], prefix: str) -> None:
+    """Raise `ConfigError` if a converter under `prefix` is not known."""
+    for use in USES:
+        key = f"{prefix}{use}.converter"
+        name = props.get(key, "").strip()
+        if name:
+            _CHAINS.plugins().converter(name, key)
+
+
+def flow_chain(props: Mapping[str, str]) -> TransformChain | None:
+    """Return the chain of these connector properties, for routes only; None: there is none. Raises
+    `ConfigError`."""
+    if not has_transforms(props):
+        return None
+    own = {key: value for key, value in props.items() if key.startswith(_PREFIXES)}
+    return _CHAINS.of(tuple(sorted(own.items())))
