@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from typing import TypeVar
 
 from connect.errors import ConfigError
@@ -22,27 +23,38 @@ def load_class(
     name: str,
     built_in: Mapping[str, type[Extension]],
     base: type[Extension],
+    group: str | None = None,
 ) -> type[Extension]:
     """Load the class that property `key` names.
 
-    `built_in` maps Java class names to Python classes. Any other name is the dotted path
-    (`package.module.Class`) of a Python subclass of `base`. Raises `ConfigError` with key and
-    value.
+    `built_in` maps Java class names to Python classes. Any other name is an entry point of `group`,
+    or the path (`package.module.Class` or `package.module:Class`) of a Python subclass of `base`.
+    Raises `ConfigError` with key and value.
     """
     known = built_in.get(name.strip())
     if known is not None:
         return known
-    module_name, _, class_name = name.strip().rpartition(".")
+    module_name, _, class_name = name.strip().replace(":", ".", 1).rpartition(".")
     module_name = _FORMER_MODULES.get(module_name, module_name)
     try:
-        found = getattr(importlib.import_module(module_name), class_name, None)
-    except (ImportError, ValueError) as error:
+        found = _entry_point(group, name.strip())
+        if found is None:
+            found = getattr(importlib.import_module(module_name), class_name, None)
+    except (ImportError, ValueError, AttributeError) as error:
         raise _unknown(key, name, built_in, str(error)) from error
     if found is None:
         raise _unknown(key, name, built_in, f"module {module_name} has no class {class_name}")
     if not (isinstance(found, type) and issubclass(found, base)):
         raise _unknown(key, name, built_in, f"it is not a subclass of {base.__qualname__}")
     return found
+
+
+def _entry_point(group: str | None, name: str) -> object:
+    """Load the entry point of this name; None if there is none."""
+    if group is None or not name:
+        return None
+    loaded: list[object] = [entry.load() for entry in entry_points(group=group, name=name)]
+    return loaded[0] if loaded else None
 
 
 def load_configured(
@@ -60,7 +72,7 @@ def load_configured(
 def _unknown(key: str, name: str, built_in: Mapping[str, object], reason: str) -> ConfigError:
     return ConfigError(
         f"Invalid value {name} for configuration {key}: {reason}. "
-        f"Use {', '.join(sorted(built_in))}, or the dotted path of a Python class.",
+        f"Use {', '.join(sorted(built_in))}, or the path of a Python class, module:Class.",
         key=key,
         value=name,
     )

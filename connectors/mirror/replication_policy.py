@@ -7,18 +7,27 @@ are results of Kafka 4.3.1.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
+from connect.config.properties import read_properties
+from connect.data.transforms.chain import TransformChain
+from connect.errors import ConfigError
+from connectors.mirror.config.base import MAPPING_FILE_KEY
 from connectors.mirror.config.clients import Side, offset_syncs_side
 from connectors.mirror.load_class import JAVA_PACKAGE, load_class
+from connectors.mirror.topic_routes import flow_chain
 
 __all__ = [
     "DefaultReplicationPolicy",
     "IdentityReplicationPolicy",
     "OffsetTopics",
+    "RenamingReplicationPolicy",
     "ReplicationPolicy",
+    "RoutedPolicy",
     "is_cycle",
     "offset_topics",
     "replication_policy",
@@ -29,6 +38,15 @@ SEPARATOR_KEY = "replication.policy.separator"
 INTERNAL_SEPARATOR_KEY = "replication.policy.internal.topic.separator.enabled"
 SOURCE_ALIAS_KEY = "source.cluster.alias"
 HEARTBEATS_TOPIC = "heartbeats"
+PREFIX_KEY, SUFFIX_KEY = "replication.policy.prefix", "replication.policy.suffix"
+REMOVED_PREFIX_KEY = "replication.policy.prefix.remove"
+REMOVED_SUFFIX_KEY = "replication.policy.suffix.remove"
+
+_MOST_HOPS = 250
+"""Names have at most 249 characters, so a custom policy that finds more hops never ends."""
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LEGAL_PART = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 class ReplicationPolicy(ABC):
@@ -57,6 +75,8 @@ class ReplicationPolicy(ABC):
         """Return the name of `topic` on its first cluster, over any number of hops."""
         seen = {topic}
         while (upstream := self.upstream_topic(topic)) is not None and upstream not in seen:
+            if len(seen) == _MOST_HOPS:
+                break
             topic = upstream
             seen.add(topic)
         return topic
@@ -171,6 +191,162 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
         return topic.endswith(self.heartbeats_topic())
 
 
+class RenamingReplicationPolicy(IdentityReplicationPolicy):
+    """Renames by configuration: takes a prefix or suffix away, then adds others. Topics of a file
+    are named as the file says. Heartbeats are named as by the default policy.
+
+    A topic without the prefix (or suffix) to take away is only added to. The file holds Java
+    properties, `<source topic> = <target topic>`, and is read once.
+    """
+
+    def __init__(self, props: Mapping[str, str] | None = None) -> None:
+        super().__init__(props)
+        self._prefix, self._suffix = self._part(PREFIX_KEY), self._part(SUFFIX_KEY)
+        self._removed_prefix = self._part(REMOVED_PREFIX_KEY)
+        self._removed_suffix = self._part(REMOVED_SUFFIX_KEY)
+        self._mapped = _read_mapping(self.props.get(MAPPING_FILE_KEY, "").strip())
+        self._sources = {target: source for source, target in self._mapped.items()}
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        if self._looks_like_heartbeats(topic):
+            return super().format_remote_topic(source_alias, topic)
+        return self._renamed(topic)
+
+    def topic_source(self, topic: str) -> str | None:
+        if self._looks_like_heartbeats(topic):
+            return super().topic_source(topic)
+        return None if self._former(topic) is None else self._source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        if self._looks_like_heartbeats(topic):
+            return super().upstream_topic(topic)
+        return self._former(topic)
+
+    def _renamed(self, topic: str) -> str:
+        mapped = self._mapped.get(topic)
+        if mapped is not None:
+            return mapped
+        core = topic.removeprefix(self._removed_prefix).removesuffix(self._removed_suffix)
+        return f"{self._prefix}{core or topic}{self._suffix}"
+
+    def _former(self, topic: str) -> str | None:
+        """Return the source's name of a copy; None if no topic would get this name."""
+        mapped = self._sources.get(topic)
+        if mapped is not None:
+            return mapped
+        if not (topic.startswith(self._prefix) and topic.endswith(self._suffix)):
+            return None
+        core = topic[len(self._prefix) : len(topic) - len(self._suffix)]
+        taken = self._removed_prefix, self._removed_suffix
+        if (taken[0] and core.startswith(taken[0])) or (taken[1] and core.endswith(taken[1])):
+            return None  # It would have been taken away.
+        # A topic that never had the prefix to take away has the same name as one that had it.
+        candidates = (f"{self._removed_prefix}{core}{self._removed_suffix}", core)
+        return next((each for each in candidates if core and self._renamed(each) == topic), None)
+
+    def _part(self, key: str) -> str:
+        value = self.props.get(key, "").strip()
+        if _LEGAL_PART.fullmatch(value) is None:
+            raise ConfigError(
+                f"Invalid value {value} for configuration {key}: topic names have only letters, "
+                "digits, dots, hyphens and underscores",
+                key=key,
+                value=value,
+            )
+        return value
+
+
+def _read_mapping(path: str) -> dict[str, str]:
+    """Read the target's name of each source topic in a file. Raises `ConfigError` for a file that
+    cannot be read, an illegal name, or a name that two topics would have."""
+    if not path:
+        return {}
+    mapped: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    try:
+        entries = read_properties(Path(path))
+    except ConfigError as error:
+        raise _wrong_mapping(path, str(error)) from error
+    for entry in entries:
+        source, target = entry.key, entry.value.strip()
+        if _LEGAL_NAME.fullmatch(target) is None or target in (".", ".."):
+            # Without the value, because a connector's config may name any file.
+            raise _wrong_mapping(path, f"line {entry.line} has no legal topic name")
+        if sources.setdefault(target, source) != source:
+            raise _wrong_mapping(path, f"line {entry.line} names a topic as an earlier line does")
+        mapped[source] = target
+    return mapped
+
+
+def _wrong_mapping(path: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"Invalid value {path} for configuration {MAPPING_FILE_KEY}: {reason}. The file holds "
+        "lines <source topic> = <target topic>",
+        key=MAPPING_FILE_KEY,
+        value=path,
+    )
+
+
+class RoutedPolicy(ReplicationPolicy):
+    """A policy whose names the flow's transformations change, for example with RegexRouter.
+
+    Heartbeats topics keep the policy's names: they are the mirror's own. The source of a renamed
+    topic cannot be told from its name.
+    """
+
+    def __init__(self, policy: ReplicationPolicy, chain: TransformChain) -> None:
+        super().__init__(policy.props)
+        self._policy = policy
+        self._chain = chain
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        named = self.named(source_alias, topic)
+        return named if self.is_heartbeats_topic(topic) else self._chain.route(named).topic
+
+    def named(self, source_alias: str, topic: str) -> str:
+        """Return the name that the policy gives the topic, which transformations get."""
+        return self._policy.format_remote_topic(source_alias, topic)
+
+    def changes_records(self, source_alias: str, topic: str) -> bool:
+        """Whether transformations may change or drop records of this topic of the source."""
+        if self.is_heartbeats_topic(topic):
+            return False
+        return bool(self._chain.route(self.named(source_alias, topic)).chain)
+
+    def topic_source(self, topic: str) -> str | None:
+        return self._policy.topic_source(topic)
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return self._policy.upstream_topic(topic)
+
+    def original_topic(self, topic: str) -> str:
+        return self._policy.original_topic(topic)
+
+    def heartbeats_topic(self) -> str:
+        return self._policy.heartbeats_topic()
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return self._policy.offset_syncs_topic(alias)
+
+    def offset_map_topic(self, alias: str) -> str:
+        return self._policy.offset_map_topic(alias)
+
+    def checkpoints_topic(self, alias: str) -> str:
+        return self._policy.checkpoints_topic(alias)
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return self._policy.is_heartbeats_topic(topic)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return self._policy.is_checkpoints_topic(topic)
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        return self._policy.is_mm2_internal_topic(topic)
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return self._policy.is_internal_topic(topic)
+
+
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
     """Whether `topic` came, over any number of hops, from the cluster that it would be copied
     to."""
@@ -179,7 +355,7 @@ def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
         if source == target_alias:
             return True
         upstream = policy.upstream_topic(topic)
-        if upstream is None or upstream in seen:
+        if upstream is None or upstream in seen or len(seen) == _MOST_HOPS:
             return False
         topic = upstream
         seen.add(topic)
@@ -189,15 +365,28 @@ def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
 _BUILT_IN: Mapping[str, type[ReplicationPolicy]] = {
     f"{JAVA_PACKAGE}DefaultReplicationPolicy": DefaultReplicationPolicy,
     f"{JAVA_PACKAGE}IdentityReplicationPolicy": IdentityReplicationPolicy,
+    "RenamingReplicationPolicy": RenamingReplicationPolicy,
 }
+
+ENTRY_POINTS = "kafka_connect_mirror.replication_policies"
+"""The group of entry points in which packages name their policies."""
 
 
 def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
-    """Create the policy that `replication.policy.class` names: the Java class name of a built-in
-    policy, or the dotted path of a Python class. Raises `ConfigError` for any other value."""
+    """Create the policy that `replication.policy.class` names: the name of a built-in policy (as in
+    Java for Java's), an entry point, or the path of a Python class. Names that the properties'
+    `transforms` change are changed. Raises `ConfigError` for any other value."""
     name = props.get(POLICY_CLASS_KEY, f"{JAVA_PACKAGE}DefaultReplicationPolicy")
     # mypy rejects an abstract class as an argument even where only its subclasses are returned.
-    return load_class(POLICY_CLASS_KEY, name, _BUILT_IN, ReplicationPolicy)(props)  # type: ignore[type-abstract]
+    make: Callable[[Mapping[str, str]], ReplicationPolicy] = load_class(
+        POLICY_CLASS_KEY,
+        name,
+        _BUILT_IN,
+        ReplicationPolicy,  # type: ignore[type-abstract]
+        ENTRY_POINTS,
+    )
+    policy, chain = make(props), flow_chain(props)
+    return policy if chain is None else RoutedPolicy(policy, chain)
 
 
 class OffsetTopics(NamedTuple):

@@ -9,9 +9,15 @@ from pathlib import Path
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_maker import mirrors, plan_flows, resolved_source_config
+from connectors.mirrormaker.mirror_flow import FlowPlan
+from connectors.mirrormaker.mirror_maker import (
+    flow_plugins,
+    mirrors,
+    plan_flows,
+    resolved_source_config,
+)
 
-__all__ = ["NamedFlow", "named_flow"]
+__all__ = ["NamedFlow", "is_flow", "load_file", "named_flow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +30,34 @@ class NamedFlow:
     worker: WorkerConfig = field(repr=False)
 
 
-def named_flow(path: Path, name: str | None) -> NamedFlow:
-    """Return the flow `A->B` of a file; without a name, the only flow that copies. Raises
-    `ConfigError`."""
+def load_file(path: Path) -> MirrorMakerConfig:
+    """Read an mm2.properties file. Raises `ConfigError`, also if it cannot be read."""
     try:
-        config: MirrorMakerConfig = MirrorMakerConfig.from_file(path)
+        return MirrorMakerConfig.from_file(path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"Cannot read the configuration file {path}: {reason}") from error
+
+
+def is_flow(plan: FlowPlan, name: str) -> bool:
+    """Whether a user's `A->B` or `A:B` names this flow. `A:B` needs no quotes in a shell."""
+    return name.replace(" ", "") in (plan.name, f"{plan.source}:{plan.target}")
+
+
+def named_flow(path: Path, name: str | None) -> NamedFlow:
+    """Return the flow `A->B` (or `A:B`) of a file; without a name, the only flow that copies.
+    Raises `ConfigError`."""
+    config = load_file(path)
     plans = [plan for plan in plan_flows(config) if mirrors(plan)]
-    wanted = [plan for plan in plans if name is None or plan.name == name.replace(" ", "")]
+    flow_plugins(config, plans)
+    wanted = [plan for plan in plans if name is None or is_flow(plan, name)]
     if len(wanted) != 1:
         names = ", ".join(plan.name for plan in plans) or "none"
         given = "not given" if name is None else name
+        # A shell takes an unquoted > for a redirection, so that the name ends before it.
+        hint = ". Write A:B, or quote 'A->B'" if name is not None and name.endswith("-") else ""
         raise ConfigError(
-            f"Invalid value for --flow: {given}. Flows that copy: {names}", key="--flow"
+            f"Invalid value for --flow: {given}. Flows that copy: {names}{hint}", key="--flow"
         )
     plan = wanted[0]
     worker = config.worker_config(plan.source, plan.target)

@@ -117,6 +117,20 @@ class MirrorFlow:
         """Return why the flow does not run; None while it runs or has not failed yet."""
         return self._error
 
+    def not_ready(self) -> str | None:
+        """Return why this process does not run the flow yet; None if its worker has joined the
+        group."""
+        herder = self._herder
+        if herder is None:
+            return self._error or "its worker is starting"
+        try:
+            health = herder.health()
+        except ConnectError as error:
+            return str(error)
+        if health.ready:
+            return None
+        return health.trouble or self._error or health.stage or "its worker is joining its group"
+
     @property
     def herder(self) -> FlowHerder | None:
         """Return the worker's herder; None if there is none."""

@@ -33,7 +33,6 @@ from connect.runtime.herder import Herder
 from connect.runtime.plugins.permissions import EVERYTHING
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
-from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.source.connector import validate_source
 from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, contact
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
@@ -46,9 +45,9 @@ __all__ = [
     "InternalRest",
     "MirrorMaker",
     "check_source",
+    "flow_plugins",
     "loops_of",
     "mirrors",
-    "not_there_yet",
     "plan_flows",
     "resolved_source_config",
     "worker_topics",
@@ -100,6 +99,15 @@ def resolved_source_config(config: MirrorMakerConfig, plan: FlowPlan) -> dict[st
     return ConfigProviders.from_properties(worker).resolve(plan.connectors[SOURCE])
 
 
+def flow_plugins(config: MirrorMakerConfig, plans: Sequence[FlowPlan]) -> PluginRegistry:
+    """Return the plugins of these flows' workers, with those of each worker's `plugin.path`."""
+    workers = [config.worker_config(plan.source, plan.target) for plan in plans]
+    paths = [text.strip() for each in workers for text in each.get("plugin.path", "").split(",")]
+    plugins = PluginRegistry(plugin_path=list(dict.fromkeys(filter(None, paths))))
+    mirror_plugins.register(plugins)
+    return plugins
+
+
 def check_source(config: MirrorMakerConfig, plan: FlowPlan) -> None:
     """Raise `ConfigError` if the source connector's patterns, or its values in combination, are
     invalid. Single values are checked elsewhere."""
@@ -127,10 +135,12 @@ def mirrors(plan: FlowPlan) -> bool:
     return plan.connectors[SOURCE].get("enabled", "true").strip().lower() == "true"
 
 
-def _taken_live(key: str) -> bool:
-    """Whether running tasks apply a change of this key. The key may be set for all flows or for
-    one."""
-    return key in RATE_NAMES or any(key.endswith(f".{name}") and "->" in key for name in RATE_NAMES)
+def _of_process(key: str, *, internal_rest: bool) -> bool:
+    """Whether a change of this key concerns the process, not single flows."""
+    if key in ("metrics.listener", "dedicated.mode.enable.internal.rest"):
+        return True
+    prefixes = ("listeners", "rest.advertised.", "access.control.", "response.http.")
+    return internal_rest and key.startswith(prefixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,56 +170,94 @@ class MirrorMaker:
         """
         self._clusters = clusters
         plans = self._checked_plans(config)
-        for loop in loops_of(config, plans):
-            if loop.certain:
-                raise ConfigError(str(loop), key="replication.policy.class")
-            log.warning("%s", loop)
         self.metrics = MetricRegistry()
         register_process_metrics(self.metrics)
         self._config = config
         self._rest = rest
-        self._plugins = PluginRegistry()
-        mirror_plugins.register(self._plugins)
-        self._flows = [
-            MirrorFlow(plan, partial(self._make_herder, plan), partial(self._probe, plan))
-            for plan in plans
-        ]
+        self._plugins = flow_plugins(config, plans)
+        self._flows = {plan.name: self._make_flow(plan) for plan in plans}
 
     def _checked_plans(self, config: MirrorMakerConfig) -> list[FlowPlan]:
         config.validate(self._clusters)
         plans = plan_flows(config, self._clusters)
+        flow_plugins(config, plans)
         for plan in plans:
             check_source(config, plan)
+        for loop in loops_of(config, plans):
+            if loop.certain:
+                raise ConfigError(str(loop), key="replication.policy.class")
+            log.warning("%s", loop)
         return plans
 
-    def renew(self, config: MirrorMakerConfig) -> None:
-        """Apply a config that differs only in keys that running tasks accept.
+    def _make_flow(self, plan: FlowPlan) -> MirrorFlow:
+        return MirrorFlow(plan, partial(self._make_herder, plan), partial(self._probe, plan))
 
-        Raises `ConfigError` for any other config and then applies none of it.
+    def renew(self, config: MirrorMakerConfig, deadline: Deadline) -> None:
+        """Apply another config while flows run. Flows that are the same in it go on.
+
+        A flow whose connectors changed gets their new configs. One whose worker changed is stopped
+        and started, within `deadline`. Called by the thread that calls `start` and `stop`. Raises
+        `ConfigError` for a wrong config and for changes that need a restart, and then applies
+        none of it.
         """
         changed = self._config.changed(config)
-        late = [key for key in changed if not _taken_live(key)]
+        late = [key for key in changed if _of_process(key, internal_rest=self._rest is not None)]
         if late:
             raise ConfigError(
-                f"Restart to apply {', '.join(late)}. Only {', '.join(sorted(RATE_NAMES))} can "
-                "change while flows run, and only if the file has no other change",
+                f"Restart to apply {', '.join(late)}. Other keys can change while flows run, but "
+                "not in the same change of the file",
                 key=late[0],
             )
         plans = {plan.name: plan for plan in self._checked_plans(config)}
+        ended = [flow for flow in self._flows.values() if self._ends(flow, plans, config)]
+        kept = {flow.plan.name: flow for flow in self._flows.values() if flow not in ended}
         self._config = config
-        for flow in self._flows:
-            flow.renew(plans[flow.plan.name])
+        for flow in kept.values():
+            if flow.plan != plans[flow.plan.name]:
+                flow.renew(plans[flow.plan.name])
+        self._stop(ended, deadline)
+        # One assignment, because other threads read it.
+        self._flows = {
+            name: kept.get(name) or self._make_flow(plan) for name, plan in plans.items()
+        }
+        for name, flow in self._flows.items():
+            if name not in kept:
+                flow.start()
+        self._log_renewed(changed, ended, kept)
+
+    def _ends(
+        self, flow: MirrorFlow, plans: Mapping[str, FlowPlan], config: MirrorMakerConfig
+    ) -> bool:
+        """Whether a running flow must stop: it is gone, its worker changed, or it has failed."""
+        plan = plans.get(flow.plan.name)
+        if plan is None or flow.state is FlowState.FAILED:
+            return True
+        pair = (plan.source, plan.target)
+        return self._config.worker_config(*pair) != config.worker_config(*pair)
+
+    def _log_renewed(
+        self, changed: Sequence[str], ended: Sequence[MirrorFlow], kept: Mapping[str, MirrorFlow]
+    ) -> None:
+        stopped = {flow.plan.name for flow in ended}
+        for name in sorted(stopped | self._flows.keys()):
+            if name in kept:
+                continue
+            what = "restarted" if name in stopped else "added"
+            log.info("%s: %s", name, what if name in self._flows else "removed")
         log.info("Changed without a restart: %s", ", ".join(changed) or "nothing")
 
     def start(self) -> None:
         """Begin to start all flows, and return at once."""
-        self._say_what_is_not_there_yet()
-        for flow in self._flows:
+        self._say_what_is_not_enabled()
+        for flow in self._flows.values():
             flow.start()
 
     def stop(self, deadline: Deadline) -> bool:
         """Stop all flows in parallel and store the final offsets. Returns False if some did not
         stop in time; the log names them."""
+        return self._stop(list(self._flows.values()), deadline)
+
+    def _stop(self, flows: Sequence[MirrorFlow], deadline: Deadline) -> bool:
         outcomes: dict[str, bool] = {}
 
         def stop(flow: MirrorFlow) -> None:
@@ -217,13 +265,13 @@ class MirrorMaker:
 
         threads = [
             threading.Thread(target=stop, args=(flow,), name=f"stop {flow.plan.name}", daemon=True)
-            for flow in self._flows
+            for flow in flows
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(deadline.remaining())
-        late = [flow.plan.name for flow in self._flows if not outcomes.get(flow.plan.name)]
+        late = [flow.plan.name for flow in flows if not outcomes.get(flow.plan.name)]
         if late:
             log.error("Not stopped in time: %s", ", ".join(late))
         return not late
@@ -231,25 +279,45 @@ class MirrorMaker:
     def herder(self, source: str, target: str) -> Herder | None:
         """Return the herder of this process's worker for a flow; None if there is none. Raises
         `NotFound` for a flow that this process does not have."""
-        for flow in self._flows:
+        for flow in self._flows.values():
             if (flow.plan.source, flow.plan.target) == (source, target):
                 return flow.herder
         raise NotFound(f"This process has no flow {source}->{target}")
 
     def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
         """Return the connectors' statuses by flow (`A->B`)."""
-        return {flow.plan.name: flow.statuses() for flow in self._flows}
+        return {flow.plan.name: flow.statuses() for flow in self._flows.values()}
 
     def group_status(self, connector: str) -> Mapping[str, Callable[[], ConnectorStatus]]:
         """Return, by flow, what asks all workers of the flow for the status of one connector. See
         `MirrorFlow.group_status`."""
-        return {flow.plan.name: partial(flow.group_status, connector) for flow in self._flows}
+        return {name: partial(flow.group_status, connector) for name, flow in self._flows.items()}
+
+    def source_configs(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        """Return the resolved properties of each flow's source connector, with secrets, by the
+        flow's aliases; empty if they cannot be resolved."""
+        return {
+            (flow.plan.source, flow.plan.target): self._resolved_for_pages(flow.plan)
+            for flow in self._flows.values()
+        }
+
+    def _resolved_for_pages(self, plan: FlowPlan) -> Mapping[str, str]:
+        try:
+            return resolved_source_config(self._config, plan)
+        except ConfigError as error:
+            log.debug("The properties of %s cannot be resolved: %s", plan.name, error)
+            return {}
+
+    def not_ready(self) -> dict[str, str]:
+        """Return why flows do not run in this process yet, by flow; empty if all do."""
+        reasons = {flow.plan.name: flow.not_ready() for flow in self._flows.values()}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def failures(self) -> dict[str, str]:
         """Return the flows that can never run with this config, and the reasons."""
         return {
             flow.plan.name: flow.error or "failed"
-            for flow in self._flows
+            for flow in self._flows.values()
             if flow.state is FlowState.FAILED
         }
 
@@ -303,13 +371,10 @@ class MirrorMaker:
             ),
         )
 
-    def _say_what_is_not_there_yet(self) -> None:
-        for flow in self._flows:
+    def _say_what_is_not_enabled(self) -> None:
+        for flow in self._flows.values():
             if not mirrors(flow.plan):
                 log.info("%s is not enabled: it only sends heartbeats", flow.plan.name)
-                continue
-            for sentence in not_there_yet(flow.plan.connectors[SOURCE]):
-                log.warning("%s: %s", flow.plan.name, sentence)
 
 
 def worker_topics(worker: WorkerConfig) -> dict[str, TopicSpec]:
@@ -330,15 +395,3 @@ def _worker_id(flow: str, rest: InternalRest | None) -> str:
     if rest is not None:
         return f"{rest.address}/{flow}"
     return f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}"
-
-
-def not_there_yet(source_config: Mapping[str, str]) -> list[str]:
-    """Return one sentence per configured or default feature of MirrorMaker 2 that this version
-    lacks."""
-    sentences = []
-    if source_config.get("transforms", "").strip():
-        sentences.append(
-            "record batches are copied without transforms, so a connector with transforms is "
-            "rejected; remove transforms"
-        )
-    return sentences

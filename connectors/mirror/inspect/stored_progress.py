@@ -11,6 +11,14 @@ from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
 from connectors.mirror.config.clients import offset_syncs_consumer
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.map_notes import (
+    NO_OWNER,
+    Note,
+    Owner,
+    in_force,
+    is_note_key,
+    parse_note_key,
+)
 from connectors.mirror.offsets.offset_map_pages import MapPage, parse_page_key
 from connectors.mirror.offsets.offset_sync_writer import position_after
 from connectors.mirror.replication_policy import offset_topics
@@ -61,17 +69,26 @@ def map_pages(
     if topic not in (on_source if side == "source" else on_target):
         return {}
     pages: dict[TopicPartition, dict[int, MapPage]] = {}
+    owners: dict[TopicPartition, int] = {}
 
     def take(record: LogRecord) -> None:
         try:
+            noted = parse_note_key(Note.OWNER, record.key)
+            if noted is not None and record.value is not None:
+                before = owners.get(noted, NO_OWNER)
+                owners[noted] = in_force(before, Owner.decode(record.value))
+            if is_note_key(record.key):
+                return
             name, number, first = parse_page_key(record.key or b"")
             if name not in wanted:
                 return
             of = pages.setdefault((name, number), {})
             if record.value is None:
                 of.pop(first, None)
-            else:
-                of[first] = MapPage.decode(first, record.value)
+                return
+            page = MapPage.decode(first, record.value)
+            if page.session >= owners.get((name, number), NO_OWNER):
+                of[first] = page
         except CorruptData:
             return  # Offsets outside the map are found by reading the logs.
 

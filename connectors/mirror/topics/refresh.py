@@ -25,6 +25,7 @@ from connect.errors import (
     BrokerUnavailable,
     ConfigError,
     ConnectError,
+    DeadlineExceeded,
     RetriableError,
 )
 from connect.protocol.error_codes import ErrorCode
@@ -42,6 +43,12 @@ from connectors.mirror.topics.create import (
     ensure_compacted_topic,
 )
 from connectors.mirror.topics.empty_listings import EmptyListings
+from connectors.mirror.topics.provenance_topic import Provenance
+from connectors.mirror.topics.refresh_messages import (
+    failures_in_words,
+    named,
+    refused_in_words,
+)
 from connectors.mirror.topics.selection import (
     Selection,
     TopicPartition,
@@ -63,13 +70,13 @@ LOOK_AGAIN_S = 15.0
 """How soon a flow without topics looks for topics again. Flows are often started while their topics
 are being created, and the normal interval is 10 minutes."""
 
+CERTAIN_S = 2.0
+"""How soon a flow looks again whether topics that wait came from its target."""
+
 _CAUSE_S = 5.0
 """How long a flow without topics looks that often."""
 
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
-
-TOLD = 20
-"""Maximum number of failed topics listed in a status."""
 
 GRACE_S = 10.0
 """Added to a call's own timeout, so that the call's own error is reported."""
@@ -109,15 +116,19 @@ def without_map(error: ConnectError) -> str:
 
 
 def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
-    """Return the ID of the cluster `alias`. Raises an error that names the cluster and its
-    addresses."""
+    """Return the ID of the cluster `alias`. Raises an error that names the cluster, its addresses
+    and the cause, such as a refused connection or a wrong password, as soon as it is known."""
+    servers = props.get("bootstrap.servers", "no address (bootstrap.servers is not set)")
+    # librdkafka reports a wrong password, protocol or address as a timeout, and only after it.
+    cause = why_unreachable(props, Deadline(min(_CAUSE_S, timeout)))
+    if cause is not None and not isinstance(cause, DeadlineExceeded):
+        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from cause
     try:
         return admin.cluster_id(timeout)
     except RetriableError as error:
-        servers = props.get("bootstrap.servers", "no address (bootstrap.servers is not set)")
-        # librdkafka reports only a timeout for a wrong password or protocol.
-        cause = why_unreachable(props, Deadline(_CAUSE_S)) or error
-        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from error
+        raise BrokerUnavailable(
+            f"Cannot reach cluster {alias} at {servers}: {cause or error}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,8 @@ class Clusters:
     source: Admin
     target: Admin
     selector: TopicSelector
+    source_id: str
+    target_id: str
 
     def close(self) -> None:
         self.source.close()
@@ -160,13 +173,16 @@ class TopicRefresh:
         self._partitions: list[TopicPartition] | None = None
         self._clusters: Clusters | None = None
         self._threads = OneShotThreads(f"topic-refresh-{self._flow}")
+        self._provenance = Provenance(config)
         self._own_topics_ready = self._told_of_map = False
         self._old_target = False
+        self._told_refused: str | None = None
         self._empty_source = EmptyListings(config.source_cluster_alias)
         self._failures: dict[str, str] = {}
         troubles = StatusMessages(on_trouble)
         self._topics_in_trouble = troubles.part("topics")
         self._hidden_in_trouble = troubles.part("hidden")
+        self._refused_in_trouble = troubles.part("refused")
         self._loop = cluster_loop(
             f"Topic refresh of {self._flow}",
             self._step,
@@ -202,13 +218,23 @@ class TopicRefresh:
         source = run("list-source", partial(clusters.source.list_topics, timeout))
         target = run("list-target", partial(clusters.target.list_topics, timeout))
         listed = source.result(grace)
-        selection = clusters.selector.select(listed)
+        known = {topic for topic, _ in self._partitions or self._before}
+        selection = self._provenance.check(
+            (clusters.source, clusters.source_id),
+            (clusters.target, clusters.target_id),
+            clusters.selector,
+            clusters.selector.select(listed, known),
+            known,
+        )
+        self._report_refused(selection)
         failures = self._create_copies(clusters, selection, target.result(grace))
         failures += own_topics.result(2 * grace)
         failures += self._formats_refused(clusters, selection)
         self._report(failures)
         self._empty_source.check(listed)
-        if not selection.copied and self._config.refresh_topics_interval_s is not None:
+        if self._provenance.waits:
+            self._loop.hurry(CERTAIN_S)
+        elif not selection.copied and self._config.refresh_topics_interval_s is not None:
             self._loop.hurry(LOOK_AGAIN_S)
         hidden = self._hidden(clusters, listed)
         self._publish(replace(selection, copied={**selection.copied, **hidden}))
@@ -235,7 +261,8 @@ class TopicRefresh:
                     (target, config.target_cluster_alias, target_props),
                 )
             ]
-            same = len({found.result(CONTACT_TIMEOUT_S + GRACE_S) for found in ids}) == 1
+            source_id, target_id = (found.result(CONTACT_TIMEOUT_S + GRACE_S) for found in ids)
+            same = source_id == target_id
             self._check_versions(source_props, target_props)
             reached = True
         finally:
@@ -248,7 +275,8 @@ class TopicRefresh:
                 "alias are not copied again",
                 self._flow,
             )
-        self._clusters = Clusters(source, target, replace(self._selector, same_cluster=same))
+        selector = replace(self._selector, same_cluster=same)
+        self._clusters = Clusters(source, target, selector, source_id, target_id)
         return self._clusters
 
     def _check_versions(
@@ -341,7 +369,7 @@ class TopicRefresh:
         ]
         hidden = sorted(clusters.source.forbidden_topics(missing, self._timeout))
         self._hidden_in_trouble(
-            f"{_named(hidden)}: mirrored before, but the source no longer lets us describe it "
+            f"{named(hidden)}: mirrored before, but the source no longer lets us describe it "
             "(TOPIC_AUTHORIZATION_FAILED). Grant Describe and Read on it, or exclude it"
             if hidden
             else None
@@ -351,7 +379,7 @@ class TopicRefresh:
             log.warning(
                 "%s: topics deleted on the source, mirroring of them ends: %s",
                 self._flow,
-                _named(gone),
+                named(gone),
             )
         return {topic: known[topic] for topic in hidden}
 
@@ -364,7 +392,14 @@ class TopicRefresh:
         for remote in self._failures.keys() - current.keys():
             log.info("%s: topic %s is ready now", self._flow, remote)
         self._failures = current
-        self._topics_in_trouble(_in_words(current))
+        self._topics_in_trouble(failures_in_words(current))
+
+    def _report_refused(self, selection: Selection) -> None:
+        text = refused_in_words(selection.skipped)
+        if text is not None and text != self._told_refused:
+            log.warning("%s: %s", self._flow, text)
+        self._told_refused = text
+        self._refused_in_trouble(text)
 
     def _publish(self, selection: Selection) -> None:
         found = partitions_of(selection.copied)
@@ -381,19 +416,3 @@ class TopicRefresh:
             f" ({', '.join(f'{n} {why}' for why, n in skipped.items())})" if skipped else "",
         )
         self._on_change()
-
-
-def _in_words(failures: Mapping[str, str]) -> str | None:
-    """Return the failures as messages by target topic; only the first few if there are many."""
-    names = sorted(failures)
-    lines = [f"topic {name} is not ready: {failures[name]}" for name in names[:TOLD]]
-    if len(names) > TOLD:
-        lines.append(f"and {len(names) - TOLD} more topics")
-    return "\n".join(lines) or None
-
-
-def _named(topics: Sequence[str]) -> str:
-    """Join these topics; only the first few if there are many."""
-    what = "topic" if len(topics) == 1 else "topics"
-    more = f" and {len(topics) - TOLD} more" if len(topics) > TOLD else ""
-    return f"{what} {', '.join(topics[:TOLD])}{more}"

@@ -9,16 +9,17 @@ cluster, both aliases count in the check for cycles, so that names cannot grow w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.filters import TopicFilter
-from connectors.mirror.replication_policy import ReplicationPolicy, is_cycle
+from connectors.mirror.replication_policy import ReplicationPolicy, RoutedPolicy, is_cycle
 
 __all__ = [
+    "REFUSED",
     "Growth",
     "MissingTopic",
     "Selection",
@@ -40,6 +41,12 @@ class SkipReason(Enum):
     FILTER = "filter"
     INTERNAL = "internal"
     CYCLE = "cycle"
+    SAME_NAME = "same name"
+    LOOP = "loop"
+
+
+REFUSED = (SkipReason.SAME_NAME, SkipReason.LOOP)
+"""Reasons against topics that the user asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,11 @@ class TopicSelector:
         """Return the target's name for a source topic."""
         return self.policy.format_remote_topic(self.source_alias, topic)
 
+    def changes_records(self, topic: str) -> bool:
+        """Whether transformations may change or drop records of this source topic."""
+        policy = self.policy
+        return isinstance(policy, RoutedPolicy) and policy.changes_records(self.source_alias, topic)
+
     def skip(self, topic: str) -> Skip | None:
         """Return why `topic` is not copied; None if it is."""
         if self.policy.is_internal_topic(topic):
@@ -91,20 +103,52 @@ class TopicSelector:
             return Skip(topic, SkipReason.CYCLE, detail)
         return None
 
-    def select(self, source_topics: Mapping[str, int]) -> Selection:
-        """Decide for every source topic. Raises `ConfigError` for a flow that would copy topics
-        onto themselves."""
+    def select(self, source_topics: Mapping[str, int], mirrored: Container[str] = ()) -> Selection:
+        """Decide for every source topic. `mirrored`: topics that the flow copies already. Raises
+        `ConfigError` for a flow that would copy topics onto themselves."""
         copied: dict[str, int] = {}
         skipped: list[Skip] = []
         for topic in sorted(source_topics):
-            skip = self.skip(topic)
+            skip = self.skip(topic) or self._routed_wrong(topic)
             if skip is None:
                 copied[topic] = source_topics[topic]
             else:
                 skipped.append(skip)
         if self.same_cluster:
             self._refuse_self_copies(copied)
+        for skip in self._same_names(copied, mirrored):
+            del copied[skip.topic]
+            skipped.append(skip)
         return Selection(copied, tuple(skipped))
+
+    def _same_names(self, topics: Iterable[str], mirrored: Container[str]) -> list[Skip]:
+        """Return the topics that a policy gives the name of another topic. A topic that the flow
+        copies already keeps the name. Otherwise none gets it: the order of two topics in one, and
+        with it the translation of offsets, would be left to chance."""
+        sharing: dict[str, list[str]] = {}
+        for topic in topics:
+            sharing.setdefault(self.remote(topic), []).append(topic)
+        skipped = []
+        for remote, names in sharing.items():
+            first = [name for name in names if name in mirrored]
+            for name in names if len(names) > 1 else ():
+                if first != [name]:
+                    others = ", ".join(each for each in names if each != name)
+                    detail = (
+                        f"would be named {remote} on {self.target_alias}, as would {others}: give "
+                        "them different names, or exclude all but one"
+                    )
+                    skipped.append(Skip(name, SkipReason.SAME_NAME, detail))
+        return skipped
+
+    def _routed_wrong(self, topic: str) -> Skip | None:
+        """Return why transformations cannot rename `topic` as they do; None if they can."""
+        if isinstance(self.policy, RoutedPolicy):
+            remote = self.remote(topic)
+            if self.policy.is_internal_topic(remote):
+                detail = f"transforms rename its copy to {remote}, which is an internal topic"
+                return Skip(topic, SkipReason.INTERNAL, detail)
+        return None
 
     def _returns_to_source(self, topic: str) -> bool:
         # A policy that keeps names gives the source as the origin of every topic, which proves no

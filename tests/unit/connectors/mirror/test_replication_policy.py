@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from connect.errors import ConfigError
+from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.replication_policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
+    RenamingReplicationPolicy,
     ReplicationPolicy,
     is_cycle,
     replication_policy,
@@ -204,3 +208,112 @@ def test_an_unknown_policy_is_refused_with_key_value_and_remedy(name: str) -> No
     assert f"{JAVA}IdentityReplicationPolicy" in str(failed.value)
     assert failed.value.key == "replication.policy.class"
     assert failed.value.value == name
+
+
+PREFIX, SUFFIX = "replication.policy.prefix", "replication.policy.suffix"
+TAKEN, TAKEN_END = "replication.policy.prefix.remove", "replication.policy.suffix.remove"
+MAPPING = "replication.policy.mapping.file"
+
+
+def renaming(**props: str) -> RenamingReplicationPolicy:
+    return RenamingReplicationPolicy({"source.cluster.alias": "A", **props})
+
+
+@pytest.mark.parametrize(
+    ("props", "topic", "remote"),
+    [
+        ({PREFIX: "eu."}, "orders", "eu.orders"),
+        ({SUFFIX: ".replica"}, "orders", "orders.replica"),
+        ({TAKEN: "tenant1."}, "tenant1.orders", "orders"),
+        ({TAKEN: "tenant1."}, "orders", "orders"),
+        ({TAKEN_END: "-v1", SUFFIX: "-v2"}, "orders-v1", "orders-v2"),
+        ({TAKEN: "old.", PREFIX: "new."}, "old.orders", "new.orders"),
+        ({TAKEN: "old.", PREFIX: "new."}, "orders", "new.orders"),
+        ({PREFIX: "eu."}, "A.heartbeats", "A.A.heartbeats"),
+        # Nothing would be left of it.
+        ({TAKEN: "orders"}, "orders", "orders"),
+    ],
+)
+def test_topics_are_renamed_by_configuration(
+    props: dict[str, str], topic: str, remote: str
+) -> None:
+    policy = renaming(**props)
+    assert policy.format_remote_topic("A", topic) == remote
+
+
+def test_a_renamed_topic_shows_its_source_and_another_does_not() -> None:
+    policy = renaming(**{TAKEN: "old.", PREFIX: "new."})
+    assert (policy.topic_source("new.orders"), policy.upstream_topic("new.orders")) == (
+        "A",
+        "old.orders",
+    )
+    assert policy.topic_source("orders") is None
+    assert policy.upstream_topic("orders") is None
+    assert policy.topic_source("new.") is None
+    assert policy.topic_source("B.heartbeats") == "B"
+    assert not is_cycle(policy, "new.orders", "B")
+
+
+def test_a_topic_with_a_prefix_that_is_taken_away_is_no_copy() -> None:
+    policy = renaming(**{TAKEN: "eu.", TAKEN_END: "-v1"})
+    assert policy.upstream_topic("orders") == "eu.orders-v1"
+    assert policy.upstream_topic("eu.orders-v1") is None
+    assert policy.original_topic("orders") == "eu.orders-v1"
+
+
+class Growing(IdentityReplicationPolicy):
+    def upstream_topic(self, topic: str) -> str:
+        return f"x{topic}"
+
+
+def test_a_policy_that_never_ends_cannot_hang_us() -> None:
+    policy = Growing({"source.cluster.alias": "A"})
+    assert len(policy.original_topic("t")) < 300
+    assert not is_cycle(policy, "t", "B")
+
+
+def test_a_file_names_single_topics(tmp_path: Path) -> None:
+    file = tmp_path / "names.properties"
+    file.write_text("# ours = theirs\norders = sales.orders.v2\nbills: sales.bills\n")
+    policy = renaming(**{MAPPING: str(file), PREFIX: "eu."})
+    names = {topic: policy.format_remote_topic("A", topic) for topic in ("orders", "bills", "x")}
+    assert names == {"orders": "sales.orders.v2", "bills": "sales.bills", "x": "eu.x"}
+    assert {policy.upstream_topic(remote) for remote in names.values()} == names.keys()
+    assert policy.upstream_topic("eu.orders") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("orders = a/b\n", "line 1 has no legal topic name"),
+        ("orders\n", "line 1 has no legal topic name"),
+        ("orders = x\nbills = x\n", "line 2 names a topic as an earlier line does"),
+        (None, "No such file"),
+    ],
+)
+def test_a_wrong_file_of_names_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+    file = tmp_path / "names.properties"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ConfigError, match=said) as failed:
+        renaming(**{MAPPING: str(file)})
+    assert failed.value.key == MAPPING
+
+
+def test_a_part_of_a_name_has_only_legal_characters() -> None:
+    with pytest.raises(ConfigError, match="topic names have only letters") as failed:
+        renaming(**{PREFIX: "eu/"})
+    assert failed.value.key == PREFIX
+
+
+def test_connectors_read_only_the_file_of_names_of_their_worker() -> None:
+    config = {MAPPING: "/etc/passwd"}
+    assert [each.key for each in not_permitted(config, {})] == [MAPPING]
+    assert not not_permitted(config, config)
+
+
+def test_a_policy_is_named_by_module_and_class_or_by_its_short_name() -> None:
+    key = "replication.policy.class"
+    assert type(replication_policy({key: f"{__name__}:FlipFlop"})).__name__ == "FlipFlop"
+    found = replication_policy({key: "RenamingReplicationPolicy", PREFIX: "eu."})
+    assert found.format_remote_topic("A", "t") == "eu.t"

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connect.errors import ConfigError
 from connectors.mirror.filters import DefaultTopicFilter
-from connectors.mirror.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from connectors.mirror.replication_policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    RenamingReplicationPolicy,
+)
 from connectors.mirror.topics.selection import (
     Growth,
     MissingTopic,
@@ -73,6 +79,20 @@ def test_one_cluster_under_two_aliases_does_not_grow_names_without_end() -> None
     assert skip.reason is SkipReason.CYCLE
     assert "another alias" in skip.detail
     assert selector().skip("A.t") is None
+
+
+def test_two_topics_never_get_one_name() -> None:
+    props = {"source.cluster.alias": "A", "replication.policy.prefix.remove": "eu."}
+    split = replace(selector(), policy=RenamingReplicationPolicy(props))
+    source = {"eu.orders": 1, "orders": 1, "eu.bills": 1}
+    both = split.select(source)
+    assert both.copied == {"eu.bills": 1}
+    assert {(skip.topic, skip.reason) for skip in both.skipped} == {
+        ("eu.orders", SkipReason.SAME_NAME),
+        ("orders", SkipReason.SAME_NAME),
+    }
+    assert "would be named orders on B, as would orders: give" in both.skipped[0].detail
+    assert split.select(source, {"orders"}).copied == {"eu.bills": 1, "orders": 1}
 
 
 def test_a_topic_is_never_copied_onto_itself() -> None:

@@ -1,0 +1,88 @@
+"""`connect-mirror-client start`: where a flow begins that takes over from another tool."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from api.cli.output.mirror_client import Output
+from api.cli.program import EXIT_OK
+from connect.clock import Deadline
+from connect.errors import ConfigError
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.inspect.start_offsets import read_offsets_file, starts, store_starts
+from connectors.mirrormaker.flow_lookup import named_flow
+
+__all__ = ["add_arguments", "run"]
+
+DEFAULT_TIMEOUT_S = 60.0
+
+
+def add_arguments(start: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    start.add_argument(
+        "--config", type=Path, metavar="FILE", required=True, help="mm2.properties file"
+    )
+    start.add_argument("--flow", metavar="A->B", help="the flow, if several copy")
+    origin = start.add_mutually_exclusive_group(required=True)
+    origin.add_argument(
+        "--group", metavar="ID", help="begin at the committed offsets of this group of the source"
+    )
+    origin.add_argument(
+        "--timestamp",
+        type=_timestamp_ms,
+        metavar="TIME",
+        help="begin with the first records from this time on: ISO 8601 (UTC unless it says "
+        "otherwise), or milliseconds since 1970",
+    )
+    origin.add_argument(
+        "--file",
+        type=Path,
+        metavar="FILE",
+        help="begin at the offsets of lines topic,partition,offset",
+    )
+    start.add_argument(
+        "--commit", action="store_true", help="store the offsets (default: only show them)"
+    )
+    start.add_argument(
+        "--timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="timeout of the whole command",
+    )
+    start.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _timestamp_ms(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither ISO 8601, such as 2025-03-01T12:00:00, nor milliseconds"
+        ) from error
+    zoned = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return int(zoned.timestamp() * 1000)
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Show or store the offsets; return the exit code. Raises `ConfigError` and `ConnectError`."""
+    named = named_flow(arguments.config, arguments.flow)
+    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    if not flow.config.enabled:
+        raise ConfigError(f"{flow.name} is not enabled", key=f"{flow.name}.enabled")
+    deadline = Deadline(arguments.timeout)
+    found = starts(
+        flow,
+        deadline,
+        group=arguments.group,
+        timestamp_ms=arguments.timestamp,
+        offsets=None if arguments.file is None else read_offsets_file(arguments.file),
+    )
+    if arguments.commit:
+        store_starts(flow, found, deadline)
+    output.starts(found, stored=arguments.commit)
+    return EXIT_OK

@@ -1,0 +1,302 @@
+"""Reads and writes the flows' records in the topic `mm2-provenance.internal` of both clusters.
+
+A flow reads the records on its source, which say where the source's topics came from, and keeps its
+own on the target. A topic is claimed there before its first record is copied, and the source is
+read again after that. Of two flows that start at the same time, at least one sees the other. The
+one that began later gives way. Belongs to the thread of the topic refresh.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from connect.clients.errors import not_authorized
+from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
+from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.errors import ConnectError, CorruptData, DeadlineExceeded
+from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.topics.create import ensure_compacted_topic
+from connectors.mirror.topics.provenance import (
+    Copied,
+    FlowRecord,
+    Hop,
+    ancestry,
+    flow_key,
+    loop_detail,
+    loop_of,
+)
+from connectors.mirror.topics.selection import Selection, Skip, SkipReason, TopicSelector
+
+__all__ = ["PROVENANCE_TOPIC", "Provenance", "read_flow_records", "release"]
+
+log = logging.getLogger(__name__)
+
+PROVENANCE_TOPIC = "mm2-provenance.internal"
+
+_RENEW_S = 60.0
+_LEAST_VALID_S = 600.0
+# For a flow that looks at its topics only once.
+_VALID_ONCE_S = 86_400.0
+_CLOSE_S = 2.0
+
+
+def read_flow_records(props: Mapping[str, str], deadline: Deadline) -> dict[bytes, FlowRecord]:
+    """Return the records on a cluster by key. `props`: Java consumer properties. The topic must
+    exist. Raises `ConnectError`."""
+    records: dict[bytes, FlowRecord] = {}
+    topic = TopicLog(PROVENANCE_TOPIC, props, lambda record: _take(records, record))
+    try:
+        topic.start(deadline)
+    finally:
+        topic.stop(Deadline(_CLOSE_S))
+    return records
+
+
+def _take(records: dict[bytes, FlowRecord], record: LogRecord) -> None:
+    key = record.key or b""
+    records.pop(key, None)
+    if record.value is None:
+        return
+    try:
+        decoded = FlowRecord.decode(record.value)
+    except CorruptData as error:
+        log.warning("Skipping record %d of %s: %s", record.offset, PROVENANCE_TOPIC, error)
+        return
+    if decoded is not None:
+        records[key] = decoded
+
+
+def release(config: SourceConfig, deadline: Deadline) -> None:
+    """Delete the record of a flow that no longer copies, so that the other direction may begin at
+    once. Raises `ConnectError`."""
+    admin = Admin(client_configs.target_admin(config.originals))
+    try:
+        if PROVENANCE_TOPIC not in admin.describe_topics([PROVENANCE_TOPIC], deadline.remaining()):
+            return
+    finally:
+        admin.close()
+    records: dict[bytes, FlowRecord] = {}
+    key = flow_key(config.source_cluster_alias, config.target_cluster_alias, config.name)
+    topic = _target_log(config, records)
+    try:
+        topic.start(deadline)
+        if key in records:
+            topic.send(key, None, partition=0).result(deadline.remaining())
+            log.info("Deleted the record of %s in %s", key.decode(), PROVENANCE_TOPIC)
+    except TimeoutError as error:
+        raise DeadlineExceeded(f"Writing to topic {PROVENANCE_TOPIC} took too long") from error
+    finally:
+        topic.stop(Deadline(_CLOSE_S))
+
+
+def _target_log(config: SourceConfig, records: dict[bytes, FlowRecord]) -> TopicLog:
+    return TopicLog(
+        PROVENANCE_TOPIC,
+        client_configs.target_admin(config.originals),
+        lambda record: _take(records, record),
+    )
+
+
+class Provenance:
+    """What one flow knows of where its topics came from."""
+
+    def __init__(self, config: SourceConfig, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._config = config
+        self._clock = clock
+        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._key = flow_key(config.source_cluster_alias, config.target_cluster_alias, config.name)
+        self._timeout = config.admin_timeout_ms / 1000
+        interval_s = config.refresh_topics_interval_s
+        valid_s = _VALID_ONCE_S if interval_s is None else max(_LEAST_VALID_S, 3 * interval_s)
+        self._valid_ms = int(valid_s * 1000)
+        self._sources: dict[bytes, FlowRecord] = {}
+        self._source_end = 0
+        self._mine: dict[str, Copied] | None = None
+        self._written_at: float | None = None
+        self._off = not config.mirror_provenance_enabled
+        self.waits = False
+        """Whether topics wait until it is certain where they came from."""
+
+    def check(
+        self,
+        source: tuple[Admin, str],
+        target: tuple[Admin, str],
+        selector: TopicSelector,
+        selection: Selection,
+        mirrored: Collection[str],
+    ) -> Selection:
+        """Return the selection without topics that came from the target. `source`, `target`: admin
+        client and cluster id. `mirrored`: topics that the flow copies already. Raises
+        `ConnectError`."""
+        self.waits = False
+        if self._off or source[1] == target[1]:
+            return selection
+        try:
+            return self._check(source, target, selector, selection, mirrored)
+        except ConnectError as error:
+            # A claim may not have been written; the next attempt reads what was.
+            self._mine = None
+            if not not_authorized(error):
+                raise
+            self._off = True
+            log.warning(
+                "%s: loops are found only by names, because topic %s cannot be used: %s; grant "
+                "Create, Read and Write on it at the target and Read at the source, or set "
+                "mirror.provenance.enabled=false",
+                self._flow,
+                PROVENANCE_TOPIC,
+                error,
+            )
+            return selection
+
+    def look(
+        self,
+        source: tuple[Admin, str],
+        target: tuple[Admin, str],
+        selector: TopicSelector,
+        selection: Selection,
+    ) -> Selection:
+        """Return what `check` would, without writing: for `--check`. Raises `ConnectError`."""
+        if self._off or source[1] == target[1]:
+            return selection
+        try:
+            if target[0].describe_topics([PROVENANCE_TOPIC], self._timeout):
+                self._mine = self._load()
+            self._read_source(source[0])
+        except ConnectError as error:
+            if not not_authorized(error):
+                raise
+            return selection  # Missing permissions have a finding of their own.
+        skipped: dict[str, Skip] = {}
+        self._claims(source[1], target[1], selector, selection, skipped)
+        return _without(selection, skipped)
+
+    def _check(
+        self,
+        source: tuple[Admin, str],
+        target: tuple[Admin, str],
+        selector: TopicSelector,
+        selection: Selection,
+        mirrored: Collection[str],
+    ) -> Selection:
+        if self._mine is None:
+            factor = self._config.offset_syncs_topic_replication_factor
+            ensure_compacted_topic(target[0], PROVENANCE_TOPIC, factor, self._timeout)
+            self._mine = self._load()
+        before = dict(self._mine)
+        self._read_source(source[0])
+        skipped: dict[str, Skip] = {}
+        self._mine = self._claims(source[1], target[1], selector, selection, skipped)
+        if self._mine.keys() - before.keys():
+            # Another flow may have claimed meanwhile what this one claims now.
+            self._write(source[1])
+            self._read_source(source[0])
+            claimed = self._mine
+            self._mine = self._claims(source[1], target[1], selector, selection, skipped)
+            if self._mine != claimed:
+                self._write(source[1])
+        elif self._mine != before or self._due():
+            self._write(source[1])
+        left = _without(selection, skipped)
+        copied = {
+            topic: partitions
+            for topic, partitions in left.copied.items()
+            if topic in mirrored or self._certain(target[1], selector.remote(topic), before)
+        }
+        self.waits = len(copied) < len(left.copied)
+        return replace(left, copied=copied)
+
+    def _certain(self, target: str, remote: str, before: Mapping[str, Copied]) -> bool:
+        """Whether to begin with a topic. Where it came from spreads from flow to flow, so the copy
+        of a copy begins when nothing new was learned in a round."""
+        assert self._mine is not None
+        mine = self._mine[remote]
+        if loop_of(mine.hops, target) is not None:
+            return False  # The flow that began later has yet to give way.
+        former = before.get(remote)
+        return not mine.hops or (former is not None and former.hops == mine.hops)
+
+    def _claims(
+        self,
+        source: str,
+        target: str,
+        selector: TopicSelector,
+        selection: Selection,
+        skipped: dict[str, Skip],
+    ) -> dict[str, Copied]:
+        """Return what this flow copies and may copy; put other topics into `skipped`."""
+        mine = self._mine or {}
+        now_ms = self._clock.now_ms()
+        claims: dict[str, Copied] = {}
+        for topic in selection.copied:
+            remote = selector.remote(topic)
+            hops = ancestry(self._sources.values(), topic, source, now_ms)
+            loop = loop_of(hops, target)
+            former = mine.get(remote)
+            if former is not None and former.topic != topic:
+                former = None
+            if loop is not None and (former is None or not _began_first(former, source, loop)):
+                detail = loop_detail(loop, selector.target_alias)
+                skipped[topic] = Skip(topic, SkipReason.LOOP, detail)
+                continue
+            since_ms = now_ms if former is None else former.since_ms
+            claims[remote] = Copied(topic, since_ms, hops)
+        return claims
+
+    def _load(self) -> dict[str, Copied]:
+        records: dict[bytes, FlowRecord] = {}
+        topic = _target_log(self._config, records)
+        try:
+            topic.start(Deadline(self._timeout))
+        finally:
+            topic.stop(Deadline(_CLOSE_S))
+        mine = records.get(self._key)
+        if mine is None or not mine.live(self._clock.now_ms()):
+            return {}
+        return dict(mine.topics)
+
+    def _read_source(self, admin: Admin) -> None:
+        """Read the source's records if there are new ones."""
+        if PROVENANCE_TOPIC not in admin.describe_topics([PROVENANCE_TOPIC], self._timeout):
+            self._sources = {}
+            return
+        end = admin.end_offsets([(PROVENANCE_TOPIC, 0)], self._timeout)[PROVENANCE_TOPIC, 0]
+        if end != self._source_end:
+            props = client_configs.source_admin(self._config.originals)
+            self._sources = read_flow_records(props, Deadline(self._timeout))
+            self._source_end = end
+
+    def _due(self) -> bool:
+        interval_s = self._config.refresh_topics_interval_s or 0.0
+        at = self._written_at
+        return at is None or self._clock.monotonic() >= at + max(_RENEW_S, interval_s)
+
+    def _write(self, source: str) -> None:
+        record = FlowRecord(
+            source,
+            self._config.source_cluster_alias,
+            self._clock.now_ms(),
+            self._valid_ms,
+            self._mine or {},
+        )
+        topic = _target_log(self._config, {})
+        try:
+            topic.send(self._key, record.encode(), partition=0).result(self._timeout)
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"Writing to topic {PROVENANCE_TOPIC} took too long") from error
+        finally:
+            topic.stop(Deadline(_CLOSE_S))
+        self._written_at = self._clock.monotonic()
+
+
+def _without(selection: Selection, skipped: Mapping[str, Skip]) -> Selection:
+    copied = {name: count for name, count in selection.copied.items() if name not in skipped}
+    return Selection(copied, (*selection.skipped, *skipped.values()))
+
+
+def _began_first(mine: Copied, source: str, other: Hop) -> bool:
+    return (mine.since_ms, source) < (other.since_ms, other.cluster)

@@ -1,0 +1,333 @@
+"""Flows between three clusters: chains, meshes, loops, names, and files that change."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster, KafkaRuntime
+from tests.support.groups import commit, committed
+from tests.support.reading import numbers, read_partition
+from tests.support.served import health_of
+from tests.support.topics import create_topic, end_offset
+from tests.support.topologies import IDENTITY, RENAMING, Topology
+from tests.support.waiting import wait_until
+
+COUNT = 50
+SOON_S = 120.0
+POLICY = "replication.policy.class"
+
+
+@pytest.fixture(scope="module")
+def third_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+    with KafkaCluster(name="topologies", kafka=kafka, logs=session_logs) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def two(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Topology:
+    return Topology({"A": source_cluster, "B": target_cluster})
+
+
+@pytest.fixture
+def three(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, third_cluster: KafkaCluster
+) -> Topology:
+    return Topology({"A": source_cluster, "B": target_cluster, "C": third_cluster})
+
+
+def source_connector(listener: str) -> dict[str, object]:
+    (found,) = [
+        each
+        for each in health_of(listener)["connectors"]
+        if each["name"] == "MirrorSourceConnector" and each["state"] == "RUNNING"
+    ]
+    return dict(found)
+
+
+def wait_group(servers: str, group: str, topic: str, offset: int) -> None:
+    """Until the group has this offset of the topic."""
+    wait_until(
+        lambda: committed(servers, group).get((topic, 0)) == offset,
+        SOON_S,
+        f"{group} at {offset} of {topic}",
+    )
+
+
+def test_a_loop_of_flows_in_different_files_is_not_begun(
+    two: Topology, logs: Path, tmp_path: Path, listener: str
+) -> None:
+    """Neither name nor file shows it: both flows keep names, each in a process of its own."""
+    topic = two.topic("A", "t", COUNT)
+    identity = {POLICY: IDENTITY}
+    there = two.properties({"A->B": identity})
+    # Heartbeats of no flow at all: only the one that the file names runs in each process.
+    back = two.properties({"B->A": identity}, {"metrics.listener": listener})
+    with ExitStack() as stack:
+        stack.enter_context(two.running(there, tmp_path / "there", logs / "there.log"))
+        two.wait_records("B", topic, COUNT)
+        stack.enter_context(two.running(back, tmp_path / "back", logs / "back.log"))
+        late = two.topic("B", "late", COUNT)
+        two.wait_records("A", late, COUNT)
+        reason = f"topic {topic} is not copied: its records come from topic {topic} of"
+        wait_until(
+            lambda: reason in str(source_connector(listener).get("trace")), SOON_S, "the reason"
+        )
+        # `late` went the other way, so the first flow must not bring it back.
+        wait_until(
+            lambda: f"topic {late} is not copied" in (logs / "there.log").read_text(),
+            SOON_S,
+            "the reason on the other side",
+        )
+        checked = subprocess.run(
+            [
+                Path(sys.executable).with_name("connect-mirror-maker"),
+                "--check",
+                tmp_path / "back" / "mm2.properties",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=SOON_S,
+            check=False,
+        )
+        said = " ".join((checked.stdout + checked.stderr).split())
+        assert f"topic {topic} is not copied" in said, said
+    assert reason in (logs / "back.log").read_text()
+    for letter in "AB":
+        assert end_offset(two.servers(letter), topic) == COUNT
+        assert end_offset(two.servers(letter), late) == COUNT
+
+
+def test_flows_come_and_go_with_the_file_while_others_go_on(
+    three: Topology, logs: Path, tmp_path: Path, listener: str
+) -> None:
+    topic, log = three.topic("A", "t", COUNT), logs / "mirror.log"
+    served = {"metrics.listener": listener}
+    file = tmp_path / "mm2.properties"
+
+    def write(flows: dict[str, dict[str, str]]) -> None:
+        properties = three.properties(flows, served)
+        file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+
+    def flows() -> set[str]:
+        return {each["flow"] for each in health_of(listener)["connectors"]}
+
+    def assert_stayed() -> None:
+        """What is copied later is counted by the task that was there from the start."""
+        text = log.read_text()
+        name = f"{three.alias('A')}->{three.alias('B')}"
+        assert text.count(f"{name}: started") == 1
+        assert text.count(f"{name}: restarted") == 0
+
+    one: dict[str, dict[str, str]] = {"A->B": {}}
+    other: dict[str, dict[str, str]] = {"A->C": {}}
+    with three.running(three.properties(one, served), tmp_path, log):
+        three.wait_records("B", three.copy(topic, "A"), COUNT)
+        write({**one, **other})
+        three.wait_records("C", three.copy(topic, "A"), COUNT)
+        later = three.topic("A", "later", COUNT)
+        three.wait_records("B", three.copy(later, "A"), COUNT)
+        assert_stayed()
+
+        write(one)
+        wait_until(lambda: "removed" in log.read_text(), SOON_S, "the end of A->C")
+        assert flows() == {f"{three.alias('A')}->{three.alias('B')}"}
+        last = three.topic("A", "last", COUNT)
+        three.wait_records("B", three.copy(last, "A"), COUNT)
+        assert_stayed()
+
+        with file.open("a") as lines:
+            lines.write("tasks.max = many\n")
+        wait_until(lambda: "Ignoring the changes" in log.read_text(), SOON_S, "the refusal")
+        assert_stayed()
+    assert three.copy(last, "A") not in three.names("C")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keeps_names", [False, True], ids=["default", "identity"])
+def test_a_chain_carries_records_and_groups_over_two_hops(
+    three: Topology, logs: Path, tmp_path: Path, keeps_names: bool
+) -> None:
+    topic, group = three.topic("A", "t", COUNT), f"{three.prefix}-group"
+    policy = {POLICY: IDENTITY} if keeps_names else {}
+    synced = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
+    properties = three.properties({"A->B": policy, "B->C": policy}, synced)
+    middle = topic if keeps_names else three.copy(topic, "A")
+    end = topic if keeps_names else three.copy(topic, "A", "B")
+    with three.running(properties, tmp_path, logs / "mirror.log"):
+        three.wait_records("C", end, COUNT)
+        commit(three.servers("A"), group, {(topic, 0): 20})
+        wait_group(three.servers("B"), group, middle, 20)
+        wait_group(three.servers("C"), group, end, 20)
+    assert three.names("B") == {middle}
+    assert three.names("C") == {end}
+    assert numbers(read_partition(three.servers("C"), end)) == list(range(COUNT))
+
+
+@pytest.mark.slow
+def test_in_a_full_mesh_names_do_not_grow(three: Topology, logs: Path, tmp_path: Path) -> None:
+    topics = {letter: three.topic(letter, letter.lower(), COUNT) for letter in "ABC"}
+    flows: dict[str, dict[str, str]] = {f"{x}->{y}": {} for x in "ABC" for y in "ABC" if x != y}
+    with three.running(three.properties(flows), tmp_path, logs / "mirror.log"):
+        expected = {
+            here: {
+                topics[here],
+                *(three.copy(topics[x], x) for x in "ABC" if x != here),
+                *(
+                    three.copy(topics[x], x, y)
+                    for x in "ABC"
+                    for y in "ABC"
+                    if len({x, y, here}) == 3
+                ),
+            }
+            for here in "ABC"
+        }
+        for here in "ABC":
+            for name in expected[here]:
+                three.wait_records(here, name, COUNT)
+        # Once two later topics are everywhere, all clusters were listed twice with the copies.
+        for number in range(2):
+            late = three.topic("A", f"late{number}", COUNT)
+            for here, route in (("B", "AC"), ("C", "AB")):
+                three.wait_records(here, three.copy(late, *route), COUNT)
+                expected[here] |= {three.copy(late, "A"), three.copy(late, *route)}
+            expected["A"].add(late)
+    for here in "ABC":
+        assert three.names(here) == expected[here]
+        for name in expected[here]:
+            assert end_offset(three.servers(here), name) == COUNT
+
+
+@pytest.mark.slow
+def test_a_ring_with_mixed_policies_ends_where_it_began(
+    three: Topology, logs: Path, tmp_path: Path
+) -> None:
+    """Renamed on the way, and back under yet another name: names cannot tell."""
+    topic = three.topic("A", "t", COUNT)
+    flows = {
+        "A->B": {},
+        "B->C": {POLICY: IDENTITY},
+        "C->A": {POLICY: RENAMING, "replication.policy.prefix": "c."},
+    }
+    log = logs / "mirror.log"
+    with three.running(three.properties(flows), tmp_path, log):
+        three.wait_records("C", three.copy(topic, "A"), COUNT)
+        back = f"topic {three.copy(topic, 'A')} is not copied: its records come from topic {topic}"
+        wait_until(lambda: back in log.read_text(), SOON_S, "the reason")
+        own = three.topic("C", "own", COUNT)
+        three.wait_records("A", f"c.{own}", COUNT)
+        three.wait_records("B", three.copy(f"c.{own}", "A"), COUNT)
+        ends = f"topic {three.copy(f'c.{own}', 'A')} is not copied"
+        wait_until(lambda: ends in log.read_text(), SOON_S, "the end of the second round")
+    assert three.names("A") == {topic, f"c.{own}"}
+    assert three.names("B") == {three.copy(topic, "A"), three.copy(f"c.{own}", "A")}
+    assert three.names("C") == {three.copy(topic, "A"), own}
+
+
+@pytest.mark.slow
+def test_a_flow_that_is_turned_off_gives_its_topics_up(
+    two: Topology, logs: Path, tmp_path: Path
+) -> None:
+    """The direction turns round, as after a failover."""
+    topic = two.topic("A", "t", COUNT)
+    identity = {POLICY: IDENTITY}
+    log = logs / "mirror.log"
+    with two.running(two.properties({"A->B": identity}), tmp_path, log):
+        two.wait_records("B", topic, COUNT)
+        turned = two.properties({"B->A": {**identity, "topics": f"{two.prefix}.t"}})
+        # With its heartbeats the flow is still there, and says that it copies nothing.
+        turned[f"{two.alias('A')}->{two.alias('B')}.emit.heartbeats.enabled"] = "true"
+        file = tmp_path / "mm2.properties"
+        file.write_text("".join(f"{key} = {value}\n" for key, value in turned.items()))
+        two.wait_records("A", topic, 2 * COUNT)
+    assert end_offset(two.servers("B"), topic) == COUNT
+
+
+@pytest.mark.slow
+def test_two_flows_keep_names_both_ways_for_topics_of_their_own(
+    two: Topology, logs: Path, tmp_path: Path
+) -> None:
+    here, there = two.topic("A", "from-a", COUNT), two.topic("B", "from-b", COUNT)
+    flows = {
+        "A->B": {POLICY: IDENTITY, "topics": f"{two.prefix}.from-a.*"},
+        "B->A": {POLICY: IDENTITY, "topics": f"{two.prefix}.from-b.*"},
+    }
+    with two.running(two.properties(flows), tmp_path, logs / "mirror.log"):
+        two.wait_records("B", here, COUNT)
+        two.wait_records("A", there, COUNT)
+        later = two.topic("A", "from-a-later", COUNT)
+        two.wait_records("B", later, COUNT)
+    for letter in "AB":
+        assert two.names(letter) == {here, there, later}
+        assert {end_offset(two.servers(letter), name) for name in (here, there, later)} == {COUNT}
+
+
+@pytest.mark.slow
+def test_hub_and_spokes_gather_and_spread(three: Topology, logs: Path, tmp_path: Path) -> None:
+    """C gathers from A and B, and spreads topics of its own to both."""
+    gathered = {letter: three.topic(letter, "orders", COUNT) for letter in "AB"}
+    spread = three.topic("C", "prices", COUNT)
+    flows = {
+        "A->C": {"topics": f"{three.prefix}.orders"},
+        "B->C": {"topics": f"{three.prefix}.orders"},
+        "C->A": {"topics": f"{three.prefix}.prices", POLICY: IDENTITY},
+        "C->B": {"topics": f"{three.prefix}.prices", POLICY: IDENTITY},
+    }
+    with three.running(three.properties(flows), tmp_path, logs / "mirror.log"):
+        for letter, topic in gathered.items():
+            three.wait_records("C", three.copy(topic, letter), COUNT)
+            three.wait_records(letter, spread, COUNT)
+    assert three.names("C") == {spread, *(three.copy(gathered[x], x) for x in "AB")}
+    for letter in "AB":
+        assert three.names(letter) == {gathered[letter], spread}
+
+
+@pytest.mark.slow
+def test_sources_with_one_name_are_merged_into_one_topic(
+    three: Topology, logs: Path, tmp_path: Path
+) -> None:
+    """Both keep names, so both write to the same partition of C; all records arrive once."""
+    topic = three.topic("A", "orders", COUNT)
+    assert three.topic("B", "orders", COUNT, start=1000) == topic
+    flows = {"A->C": {POLICY: IDENTITY}, "B->C": {POLICY: IDENTITY}}
+    with three.running(three.properties(flows), tmp_path, logs / "mirror.log"):
+        three.wait_records("C", topic, 2 * COUNT)
+    found = numbers(read_partition(three.servers("C"), topic))
+    assert sorted(found) == [*range(COUNT), *range(1000, 1000 + COUNT)]
+    assert [n for n in found if n < 1000] == list(range(COUNT)), "each source's order is kept"
+    assert [n for n in found if n >= 1000] == list(range(1000, 1000 + COUNT))
+
+
+@pytest.mark.slow
+def test_namespaces_of_tenants_are_split_and_single_topics_renamed(
+    three: Topology, logs: Path, tmp_path: Path
+) -> None:
+    names = {
+        name: create_topic(three.servers("A"), name=f"{name}{three.prefix}.t")
+        for name in ("eu.", "us.")
+    }
+    special = three.topic("A", "special", COUNT)
+    mapping = tmp_path / "names.properties"
+    mapping.write_text(f"{special} = {three.prefix}.renamed\n")
+    flows = {
+        "A->B": {"topics": "eu[.].*", POLICY: RENAMING, "replication.policy.prefix.remove": "eu."},
+        "A->C": {
+            "topics": f"us[.].*, {special}",
+            POLICY: RENAMING,
+            "replication.policy.prefix.remove": "us.",
+            "replication.policy.suffix": ".tenant",
+            "replication.policy.mapping.file": str(mapping),
+        },
+    }
+    with three.running(three.properties(flows), tmp_path, logs / "mirror.log"):
+        three.wait_records("C", f"{three.prefix}.renamed", COUNT)
+        wait_until(lambda: f"{three.prefix}.t" in three.names("B"), SOON_S, "the tenant eu")
+        wait_until(lambda: f"{three.prefix}.t.tenant" in three.names("C"), SOON_S, "the tenant us")
+    assert three.names("B") == {f"{three.prefix}.t"}
+    assert three.names("C") == {f"{three.prefix}.t.tenant", f"{three.prefix}.renamed"}
+    assert three.names("A") == {*names.values(), special}
