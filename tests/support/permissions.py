@@ -18,7 +18,17 @@ from confluent_kafka.admin import (
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.topics import admin
 
-__all__ = ["Grant", "authorizing_cluster", "grant", "group", "login", "revoke", "topic"]
+__all__ = [
+    "Grant",
+    "authorizing_cluster",
+    "grant",
+    "group",
+    "login",
+    "on_cluster",
+    "revoke",
+    "topic",
+    "transactional_id",
+]
 
 _LISTENER = "SASL"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -61,6 +71,16 @@ def topic(name: str, operations: str) -> Grant:
 def group(name: str, operations: str) -> Grant:
     """Operations on a consumer group, as in `topic`."""
     return _resource(ResourceType.GROUP, name, operations)
+
+
+def transactional_id(name: str, operations: str) -> Grant:
+    """Operations on transactional ids, as in `topic`."""
+    return _resource(ResourceType.TRANSACTIONAL_ID, name, operations)
+
+
+def on_cluster(_name: str, operations: str) -> Grant:
+    """Operations on the cluster itself, as in `topic`."""
+    return _resource(ResourceType.BROKER, "kafka-cluster", operations)
 
 
 def authorizing_cluster(

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
+from connect.clients.security.jaas import JAAS_KEY, parse_jaas
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.config.java_options import system_property
 from connect.config.types import invalid_value
@@ -23,6 +24,8 @@ _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _TOKEN_FILES = tuple(
     f"sasl.oauthbearer.assertion.{name}file" for name in ("", "private.key.", "template.")
 )
+
+_LOGIN_FILE_OPTIONS = ("keyTab", "ticketCache")
 
 
 class Permissions(Protocol):
@@ -55,8 +58,8 @@ EVERYTHING: Permissions = _Everything()
 class OperatorPermissions:
     """For connectors of REST users: what the worker's properties and KAFKA_OPTS permit.
 
-    As in Kafka 4, a token endpoint or file needs an entry in Kafka's lists. Unlike there, those of
-    the worker's own properties need none, because its operator wrote them.
+    As in Kafka 4, a token endpoint or file needs an entry in Kafka's lists; so does a keytab or a
+    ticket cache. Those of the worker's own properties need none, because its operator wrote them.
     """
 
     def __init__(
@@ -68,12 +71,14 @@ class OperatorPermissions:
             key: frozenset([*_allowed(key, worker, environment), *_own(worker, names)])
             for key, names in ((ALLOWED_URLS, (_TOKEN_URL,)), (ALLOWED_FILES, _TOKEN_FILES))
         }
+        own = (path for _, path in _login_files(worker))
+        self._login_files = self._allowed[ALLOWED_FILES].union(own)
 
     def problems(
         self, connector: type[Connector], config: Mapping[str, str]
     ) -> list[ConfigProblem]:
         own = connector.not_permitted(config, self._worker)
-        return [*self._token_problems(config), *own]
+        return [*self._token_problems(config), *self._login_problems(config), *own]
 
     def check(self, connector: type[Connector], config: Mapping[str, str]) -> None:
         for problem in self.problems(connector, config):
@@ -89,6 +94,32 @@ class OperatorPermissions:
                         " KAFKA_OPTS"
                     )
                     yield ConfigProblem(key, str(invalid_value(key, value, reason)))
+
+    def _login_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
+        """Whoever chooses a keytab or a ticket cache acts as its principal."""
+        for key, path in _login_files(config):
+            if path not in self._login_files:
+                yield ConfigProblem(
+                    key,
+                    f"Invalid value [hidden] for configuration {key}: connectors of this worker "
+                    f"may not use the file {path}; its operator can add it to {ALLOWED_FILES} in "
+                    f"the worker's properties, or as -D{ALLOWED_FILES}=... in KAFKA_OPTS",
+                )
+
+
+def _login_files(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Return the keytabs and ticket caches of login modules, as (key, path)."""
+    for key, value in props.items():
+        if not _is_one_of(key, (JAAS_KEY,)):
+            continue
+        try:
+            module = parse_jaas(value)
+        except ConfigError:
+            # The validation of the connector's clients says what is wrong with it.
+            continue
+        for option, path in module.options.items():
+            if option in _LOGIN_FILE_OPTIONS and path.strip():
+                yield key, path.strip()
 
 
 def _allowed(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import ValidList
+from connectors.mirror.config.base import MAPPING_FILE_KEY
 from connectors.mirror.config.loss_policies import HISTORY_OFF, URL_KEY
 from connectors.spark.properties import not_permitted as spark_not_permitted
 
@@ -28,7 +29,18 @@ HISTORY_ALLOWED_URLS = ConfigKey(
 
 def not_permitted(config: Mapping[str, str], worker: Mapping[str, str]) -> list[ConfigProblem]:
     """Return the settings of a connector's config that the worker's properties do not permit."""
-    return [*spark_not_permitted(config, worker), *_history(config, worker)]
+    own = [*_history(config, worker), *_mapping_file(config, worker)]
+    return [*spark_not_permitted(config, worker), *own]
+
+
+def _mapping_file(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    path = config.get(MAPPING_FILE_KEY, "").strip()
+    if path and path != worker.get(MAPPING_FILE_KEY, "").strip():
+        yield ConfigProblem(
+            MAPPING_FILE_KEY,
+            f"Invalid value {path} for configuration {MAPPING_FILE_KEY}: connectors of this worker "
+            "may not read this file; its operator can set the same key in the worker's properties",
+        )
 
 
 def _history(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:

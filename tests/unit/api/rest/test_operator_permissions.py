@@ -143,3 +143,26 @@ def test_a_stored_config_is_held_to_the_permissions_of_today(tmp_path: Path) -> 
         os.symlink("/etc/passwd", file)
         call(url, "PUT", "/connectors/c/resume")
         assert call(url, "GET", "/connectors/c/offsets").status == 400
+
+
+def kerberos(option: str, path: str) -> str:
+    return (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+        f'principal="mirror@R" password="canary" {option}="{path}";'
+    )
+
+
+@pytest.mark.parametrize("option", ["keyTab", "ticketCache"])
+@pytest.mark.parametrize("prefix", ["source.cluster.", "consumer.override."])
+def test_a_connector_may_use_only_the_principals_that_the_operator_allows(
+    prefix: str, option: str
+) -> None:
+    mine = {**MIRROR, f"{prefix}sasl.jaas.config": kerberos(option, "/etc/other.keytab")}
+    said = answer(mine)
+    assert f"configuration {prefix}sasl.jaas.config" in said
+    assert "may not use the file /etc/other.keytab" in said
+    assert ALLOWED_FILES in said
+    assert "canary" not in said
+    assert answer(mine, {ALLOWED_FILES: "/etc/other.keytab"}) == ""
+    own = {"sasl.jaas.config": kerberos("keyTab", "/etc/other.keytab")}
+    assert answer(mine, own) == ""

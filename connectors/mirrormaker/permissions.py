@@ -1,0 +1,157 @@
+"""The permissions that the flows of an mm2.properties file need on each of their clusters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+
+from connect.config.worker import WorkerConfig
+from connect.runtime.distributed.group_config import DistributedConfig
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
+from connectors.mirror.config.heartbeat import HeartbeatConfig
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig
+from connectors.mirror.replication_policy import offset_topics, replication_policy
+from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.mirror_flow import FlowPlan
+from connectors.mirrormaker.mirror_maker import (
+    CHECKPOINT,
+    HEARTBEAT,
+    SOURCE,
+    mirrors,
+    plan_flows,
+    resolved_source_config,
+    worker_topics,
+)
+from connectors.mirrormaker.required_permissions import (
+    TOOLS,
+    Feature,
+    FlowNames,
+    Pattern,
+    RequiredPermission,
+    required_permissions,
+)
+
+__all__ = ["EXACTLY_ONCE", "flow_features", "flow_names", "name_pattern", "permissions_by_cluster"]
+
+EXACTLY_ONCE = "exactly.once.source.support"
+"""A property of the worker."""
+
+_LITERAL = re.compile(r"[\w.-]+")
+_QUANTIFIERS = "?*{"
+
+
+def permissions_by_cluster(
+    config: MirrorMakerConfig,
+    clusters: Sequence[str] | None = None,
+    tools: Collection[Feature] = (),
+) -> dict[str, list[RequiredPermission]]:
+    """Return what the flows into `clusters` (None: all) need, by the alias of the cluster that must
+    grant it; with `tools`, also what these programs need. Raises `ConfigError`."""
+    found: dict[str, dict[tuple[object, ...], RequiredPermission]] = {}
+    for plan in plan_flows(config, clusters):
+        features = flow_features(config, plan)
+        if mirrors(plan):
+            features |= TOOLS & set(tools)
+        for each in required_permissions(flow_names(config, plan), features):
+            found.setdefault(each.cluster, {}).setdefault(each[:-1], each)
+    return {alias: list(permissions.values()) for alias, permissions in found.items()}
+
+
+def flow_features(config: MirrorMakerConfig, plan: FlowPlan) -> set[Feature]:
+    """Return the features that the flow's properties switch on."""
+    props = resolved_source_config(config, plan)
+    worker = config.worker_config(plan.source, plan.target)
+    heartbeats = HeartbeatConfig.from_properties(
+        {**props, "name": HEARTBEAT, "connector.class": HEARTBEAT}
+    )
+    wanted = {
+        Feature.WORKER: True,
+        Feature.HEARTBEATS: heartbeats.emit_heartbeats_interval_s is not None,
+        Feature.EXACTLY_ONCE: worker.get(EXACTLY_ONCE, "").strip().lower() == "enabled",
+    }
+    if mirrors(plan):
+        source = SourceConfig.from_properties(props)
+        checkpoints = CHECKPOINT in plan.connectors
+        wanted |= {
+            Feature.COPYING: True,
+            Feature.NEW_PARTITIONS: source.refresh_topics_interval_s is not None,
+            Feature.OFFSET_MAP: source.emit_offset_syncs_enabled
+            and source.mirror_offset_map_enabled,
+            Feature.PROVENANCE: source.mirror_provenance_enabled,
+            Feature.GROUP_OFFSETS: checkpoints,
+            Feature.GROUP_SYNC: checkpoints
+            and CHECKPOINT_CONFIG_DEF.keys["sync.group.offsets.enabled"].parse(props) is True,
+            Feature.CONFIG_SYNC: source.sync_topic_configs_interval_s is not None,
+            Feature.ACL_SYNC: source.sync_topic_acls_interval_s is not None,
+            Feature.COPIED_HEARTBEATS: source.heartbeats_replication_enabled,
+            Feature.QUARANTINE: source.mirror_quarantine_topic is not None,
+        }
+    return {feature for feature, on in wanted.items() if on}
+
+
+def flow_names(config: MirrorMakerConfig, plan: FlowPlan) -> FlowNames:
+    """Return the names of the flow's resources. Regular expressions become the beginnings that
+    their matches have in common: an ACL knows no other patterns."""
+    props = resolved_source_config(config, plan)
+    worker = WorkerConfig.from_properties(config.worker_config(plan.source, plan.target))
+    source = SourceConfig.from_properties({**props, "name": SOURCE, "connector.class": SOURCE})
+    policy, own = replication_policy(props), offset_topics(props)
+
+    def copy_of(topic: Pattern) -> Pattern:
+        name = "" if topic.name == "*" else topic.name
+        remote = policy.format_remote_topic(plan.source, name)
+        return Pattern(remote, topic.prefixed or not name) if remote else Pattern("*")
+
+    topics = _patterns(SOURCE_CONFIG_DEF.keys["topics"].parse, props)
+    return FlowNames(
+        source=plan.source,
+        target=plan.target,
+        topics=topics,
+        copies=tuple(map(copy_of, topics)),
+        groups=_patterns(CHECKPOINT_CONFIG_DEF.keys["groups"].parse, props),
+        worker_group=DistributedConfig.from_properties(worker.originals).group_id,
+        worker_topics=tuple(topic.name for topic in worker_topics(worker).values()),
+        offset_syncs=own.syncs if source.emit_offset_syncs_enabled else "",
+        offset_map=own.map,
+        provenance=PROVENANCE_TOPIC,
+        offsets_side=own.side,
+        checkpoints=policy.checkpoints_topic(plan.source),
+        heartbeats=policy.heartbeats_topic(),
+        copied_heartbeats=policy.format_remote_topic(plan.source, policy.heartbeats_topic()),
+        quarantine=source.mirror_quarantine_topic or "",
+    )
+
+
+def _patterns(
+    parse: Callable[[dict[str, str]], object], props: dict[str, str]
+) -> tuple[Pattern, ...]:
+    elements = parse(props)
+    assert isinstance(elements, tuple)
+    return tuple(dict.fromkeys(name_pattern(element) for element in elements))
+
+
+def name_pattern(expression: str) -> Pattern:
+    """Return the resource pattern for the names that a regular expression matches: one name, the
+    beginning that all have in common, or every name (`*`).
+
+    A dot within a name counts as a dot, because topics are written so.
+    """
+    if _LITERAL.fullmatch(expression):
+        return Pattern(expression)
+    begin, at = "", 0
+    while at < len(expression):
+        char = expression[at]
+        escaped = char == "\\" and expression[at + 1 : at + 2] in (".", "-", "_")
+        if escaped:
+            at += 1
+            char = expression[at]
+        elif not _LITERAL.fullmatch(char):
+            break
+        if expression[at + 1 : at + 2] and expression[at + 1] in _QUANTIFIERS:
+            break
+        begin += char
+        at += 1
+    if at == len(expression):
+        return Pattern(begin)
+    return Pattern(begin, prefixed=True) if begin and "|" not in expression else Pattern("*")

@@ -1,0 +1,234 @@
+"""The permissions that each feature of a flow needs, as one table.
+
+The reference page, the questions of `--check`, the command `acls` and the tests on brokers with an
+authorizer are made from it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from connect.clients.permissions import Operation, Resource
+from connectors.mirror.config.clients import Side
+
+__all__ = [
+    "PERMISSIONS",
+    "TOOLS",
+    "Feature",
+    "FlowNames",
+    "Pattern",
+    "RequiredPermission",
+    "required_permissions",
+]
+
+_READ, _WRITE, _CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
+_DESCRIBE, _ALTER = Operation.DESCRIBE, Operation.ALTER
+_DESCRIBE_CONFIGS, _ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+
+
+class Feature(Enum):
+    """A part of a flow that can be switched on or off, or a program beside it."""
+
+    WORKER = "every worker"
+    COPYING = "copying"
+    NEW_PARTITIONS = "new partitions"
+    OFFSET_MAP = "offset map"
+    PROVENANCE = "provenance"
+    GROUP_OFFSETS = "group offsets"
+    GROUP_SYNC = "group sync"
+    HEARTBEATS = "heartbeats"
+    COPIED_HEARTBEATS = "copied heartbeats"
+    CONFIG_SYNC = "config sync"
+    ACL_SYNC = "ACL sync"
+    EXACTLY_ONCE = "exactly once"
+    QUARANTINE = "quarantine"
+    AUDIT = "audit"
+    BACKFILL = "backfill"
+
+
+TOOLS = frozenset({Feature.AUDIT, Feature.BACKFILL})
+"""Programs beside the flow. They need the rows of copying, too."""
+
+
+class Pattern(NamedTuple):
+    """A resource's name, or the beginning of names."""
+
+    name: str
+    prefixed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}*" if self.prefixed else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowNames:
+    """The names of a flow's resources. `offsets_side`: the cluster of offset syncs and offset
+    map."""
+
+    source: str
+    target: str
+    topics: tuple[Pattern, ...]
+    copies: tuple[Pattern, ...]
+    groups: tuple[Pattern, ...]
+    worker_group: str
+    worker_topics: tuple[str, ...]
+    offset_syncs: str
+    offset_map: str
+    provenance: str
+    offsets_side: Side
+    checkpoints: str
+    heartbeats: str
+    copied_heartbeats: str
+    quarantine: str = ""
+
+
+class RequiredPermission(NamedTuple):
+    """One operation on one resource of one cluster (its alias), and the feature that needs it."""
+
+    cluster: str
+    resource: Resource
+    pattern: Pattern
+    operation: Operation
+    feature: Feature
+
+    def __str__(self) -> str:
+        what = " ".join(filter(None, (self.resource.value, str(self.pattern))))
+        return f"{self.operation} on {what}"
+
+
+_Names = Callable[[FlowNames], Sequence[Pattern]]
+_Side = Callable[[FlowNames], Side]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    side: _Side
+    resource: Resource
+    names: _Names
+    operations: tuple[Operation, ...]
+    feature: Feature
+
+    def of(self, names: FlowNames) -> Iterator[RequiredPermission]:
+        cluster = names.source if self.side(names) == "source" else names.target
+        for pattern in self.names(names):
+            for operation in self.operations:
+                yield RequiredPermission(cluster, self.resource, pattern, operation, self.feature)
+
+
+def _one(name: Callable[[FlowNames], str]) -> _Names:
+    return lambda names: [Pattern(found)] if (found := name(names)) else []
+
+
+def _cluster(names: FlowNames) -> Sequence[Pattern]:
+    return [Pattern("")]
+
+
+def _transactional_ids(names: FlowNames) -> Sequence[Pattern]:
+    # Those of tasks and executors, and the one by which the group's leader writes configs.
+    group = names.worker_group
+    return [Pattern(f"{group}-", prefixed=True), Pattern(f"connect-cluster-{group}")]
+
+
+def _source(_: FlowNames) -> Side:
+    return "source"
+
+
+def _target(_: FlowNames) -> Side:
+    return "target"
+
+
+def _beside_syncs(names: FlowNames) -> Side:
+    return names.offsets_side
+
+
+_TOPIC, _GROUP = Resource.TOPIC, Resource.GROUP
+
+PERMISSIONS: tuple[_Row, ...] = (
+    _Row(_target, _GROUP, _one(lambda n: n.worker_group), (_READ,), Feature.WORKER),
+    _Row(
+        _target,
+        _TOPIC,
+        lambda n: [Pattern(name) for name in n.worker_topics],
+        (_CREATE, _READ, _WRITE, _DESCRIBE_CONFIGS),
+        Feature.WORKER,
+    ),
+    _Row(_source, _TOPIC, lambda n: n.topics, (_READ, _DESCRIBE_CONFIGS), Feature.COPYING),
+    _Row(
+        _beside_syncs,
+        _TOPIC,
+        _one(lambda n: n.offset_syncs),
+        (_CREATE, _READ, _WRITE),
+        Feature.COPYING,
+    ),
+    _Row(_target, _TOPIC, lambda n: n.copies, (_CREATE, _WRITE), Feature.COPYING),
+    _Row(_target, _TOPIC, lambda n: n.copies, (_ALTER,), Feature.NEW_PARTITIONS),
+    _Row(
+        _beside_syncs,
+        _TOPIC,
+        _one(lambda n: n.offset_map),
+        (_CREATE, _READ, _WRITE),
+        Feature.OFFSET_MAP,
+    ),
+    _Row(_source, _TOPIC, _one(lambda n: n.provenance), (_READ,), Feature.PROVENANCE),
+    _Row(
+        _target,
+        _TOPIC,
+        _one(lambda n: n.provenance),
+        (_CREATE, _READ, _WRITE),
+        Feature.PROVENANCE,
+    ),
+    _Row(_source, _GROUP, lambda n: n.groups, (_DESCRIBE,), Feature.GROUP_OFFSETS),
+    _Row(
+        _target,
+        _TOPIC,
+        _one(lambda n: n.checkpoints),
+        (_CREATE, _READ, _WRITE),
+        Feature.GROUP_OFFSETS,
+    ),
+    _Row(_target, _TOPIC, lambda n: n.copies, (_READ,), Feature.GROUP_SYNC),
+    _Row(_target, _GROUP, lambda n: n.groups, (_READ,), Feature.GROUP_SYNC),
+    _Row(_target, _TOPIC, _one(lambda n: n.heartbeats), (_CREATE, _WRITE), Feature.HEARTBEATS),
+    _Row(
+        _source,
+        _TOPIC,
+        _one(lambda n: n.heartbeats),
+        (_READ, _DESCRIBE_CONFIGS),
+        Feature.COPIED_HEARTBEATS,
+    ),
+    _Row(
+        _target,
+        _TOPIC,
+        _one(lambda n: n.copied_heartbeats),
+        (_CREATE, _WRITE),
+        Feature.COPIED_HEARTBEATS,
+    ),
+    _Row(_target, _TOPIC, lambda n: n.copies, (_ALTER_CONFIGS,), Feature.CONFIG_SYNC),
+    _Row(_source, Resource.CLUSTER, _cluster, (_DESCRIBE,), Feature.ACL_SYNC),
+    _Row(_target, Resource.CLUSTER, _cluster, (_ALTER,), Feature.ACL_SYNC),
+    _Row(
+        _target,
+        Resource.TRANSACTIONAL_ID,
+        _transactional_ids,
+        (_WRITE,),
+        Feature.EXACTLY_ONCE,
+    ),
+    _Row(_target, _TOPIC, _one(lambda n: n.quarantine), (_CREATE, _WRITE), Feature.QUARANTINE),
+    _Row(_source, _TOPIC, lambda n: n.topics, (_READ,), Feature.AUDIT),
+    _Row(_target, _TOPIC, lambda n: n.copies, (_READ,), Feature.AUDIT),
+    _Row(_target, _GROUP, _one(lambda n: f"{n.worker_group}-backfill"), (_READ,), Feature.BACKFILL),
+)
+
+
+def required_permissions(
+    names: FlowNames, features: Collection[Feature]
+) -> list[RequiredPermission]:
+    """Return what these features need, each permission once, in the order of the table."""
+    found: dict[tuple[object, ...], RequiredPermission] = {}
+    for row in PERMISSIONS:
+        if row.feature in features:
+            for each in row.of(names):
+                found.setdefault(each[:-1], each)
+    return list(found.values())

@@ -1,0 +1,163 @@
+"""Which permissions a file's flows need, and the commands and the page that are made of them."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from api.cli import acls
+from api.cli.mirror_client import main as mirror_client
+from api.cli.permissions_reference import renewed
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.mirror_maker import plan_flows
+from connectors.mirrormaker.permissions import (
+    flow_features,
+    name_pattern,
+    permissions_by_cluster,
+)
+from connectors.mirrormaker.required_permissions import Feature, Pattern, RequiredPermission
+
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "permissions.md"
+BASE = {
+    "clusters": "A, B",
+    "A.bootstrap.servers": "a1:9092, a2:9092",
+    "B.bootstrap.servers": "b:9092",
+    "A->B.enabled": "true",
+    "A->B.topics": "orders, pay-[0-9]+",
+    "B->A.emit.heartbeats.enabled": "false",
+}
+ALWAYS = {
+    Feature.WORKER,
+    Feature.HEARTBEATS,
+    Feature.COPYING,
+    Feature.NEW_PARTITIONS,
+    Feature.OFFSET_MAP,
+    Feature.PROVENANCE,
+    Feature.GROUP_OFFSETS,
+    Feature.COPIED_HEARTBEATS,
+    Feature.CONFIG_SYNC,
+    Feature.ACL_SYNC,
+}
+
+
+def config(**changed: str) -> MirrorMakerConfig:
+    return MirrorMakerConfig.from_properties({**BASE, **changed})
+
+
+def needed(alias: str, **changed: str) -> set[str]:
+    return set(map(str, permissions_by_cluster(config(**changed))[alias]))
+
+
+def test_the_table_of_the_page_is_up_to_date() -> None:
+    text = PAGE.read_text()
+    assert text == renewed(text), (
+        "run: python -m api.cli.permissions_reference docs/reference/permissions.md"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "pattern"),
+    [
+        ("orders", Pattern("orders")),
+        ("orders.v1", Pattern("orders.v1")),
+        (r"orders\.v1", Pattern("orders.v1")),
+        ("orders.*", Pattern("orders", prefixed=True)),
+        (r"orders\..*", Pattern("orders.", prefixed=True)),
+        ("orders?", Pattern("order", prefixed=True)),
+        ("orders[0-9]", Pattern("orders", prefixed=True)),
+        (r"orders\d", Pattern("orders", prefixed=True)),
+        (".*", Pattern("*")),
+        ("(a|b)", Pattern("*")),
+        ("ab|cd", Pattern("*")),
+        ("[ab]c", Pattern("*")),
+        ("(?i)orders", Pattern("*")),
+    ],
+)
+def test_a_pattern_covers_every_name_that_the_expression_matches(
+    expression: str, pattern: Pattern
+) -> None:
+    assert name_pattern(expression) == pattern
+
+
+@pytest.mark.parametrize(
+    ("changed", "more", "less"),
+    [
+        ({}, set(), set()),
+        ({"B.exactly.once.source.support": "enabled"}, {Feature.EXACTLY_ONCE}, set()),
+        ({"sync.group.offsets.enabled": "true"}, {Feature.GROUP_SYNC}, set()),
+        ({"mirror.quarantine.topic": "q"}, {Feature.QUARANTINE}, set()),
+        ({"sync.topic.acls.enabled": "false"}, set(), {Feature.ACL_SYNC}),
+        ({"sync.topic.configs.enabled": "false"}, set(), {Feature.CONFIG_SYNC}),
+        ({"refresh.topics.enabled": "false"}, set(), {Feature.NEW_PARTITIONS}),
+        ({"heartbeats.replication.enabled": "false"}, set(), {Feature.COPIED_HEARTBEATS}),
+        ({"emit.heartbeats.enabled": "false"}, set(), {Feature.HEARTBEATS}),
+        ({"mirror.offset.map.enabled": "false"}, set(), {Feature.OFFSET_MAP}),
+        ({"emit.checkpoints.enabled": "false"}, set(), {Feature.GROUP_OFFSETS}),
+    ],
+    ids=str,
+)
+def test_the_properties_choose_the_features(
+    changed: dict[str, str], more: set[Feature], less: set[Feature]
+) -> None:
+    made = config(**changed)
+    (plan,) = plan_flows(made)
+    assert flow_features(made, plan) == (ALWAYS | more) - less
+
+
+def test_names_follow_policy_location_and_patterns() -> None:
+    assert needed("A") >= {
+        "Read on topic orders",
+        "DescribeConfigs on topic pay-*",
+        "Write on topic mm2-offset-syncs.B.internal",
+        "Describe on group *",
+    }
+    assert needed("B") >= {"Create on topic A.orders", "Write on topic A.pay-*"}
+    here = needed("B", **{"offset-syncs.topic.location": "target"})
+    assert "Read on topic mm2-offset-map.A.internal" in here
+    identity = {
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    }
+    assert "Write on topic orders" in needed("B", **identity)
+    once = needed("B", **{"B.exactly.once.source.support": "enabled"})
+    assert "Write on transactional id A-mm2-*" in once
+    assert "Write on transactional id connect-cluster-A-mm2" in once
+
+
+def test_the_commands_grant_each_permission_once_and_quote_what_a_shell_would_read() -> None:
+    permissions = permissions_by_cluster(config(**{"A->B.topics": ".*"}))["B"]
+    lines = list(acls.kafka_acls_commands("b:9092", "User:CN=a b", permissions))
+    granted = set()
+    for line in lines:
+        words = shlex.split(line)
+        options = [(word, words[at + 1]) for at, word in enumerate(words[:-1])]
+        assert ("--allow-principal", "User:CN=a b") in options
+        operations = [value for option, value in options if option == "--operation"]
+        kind = next(w for w in words if w in ("--topic", "--group", "--cluster"))
+        name = "" if kind == "--cluster" else words[words.index(kind) + 1]
+        prefixed = words[-1] == "prefixed"
+        granted |= {(kind[2:], Pattern(name, prefixed), operation) for operation in operations}
+
+    def as_words(each: RequiredPermission) -> tuple[str, Pattern, str]:
+        return each.resource.value, each.pattern, str(each.operation)
+
+    assert granted == set(map(as_words, permissions))
+
+
+def test_the_command_prints_what_each_cluster_must_grant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text("".join(f"{key} = {value}\n" for key, value in BASE.items()))
+    arguments = ["acls", "--config", str(path), "--principal", "User:mirror"]
+    assert mirror_client([*arguments, "--cluster", "A"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "# cluster A"
+    assert lines[1].startswith("kafka-acls.sh --bootstrap-server a1:9092,a2:9092 ")
+    assert mirror_client([*arguments, "--with", "backfill"]) == 0
+    assert "--group A-mm2-backfill" in capsys.readouterr().out
+    assert mirror_client([*arguments, "--cluster", "C"]) == 2
+    assert "use one of A, B" in capsys.readouterr().err
+    assert mirror_client([*arguments[:-1], "mirror"]) == 2
+    assert "User:mirror" in capsys.readouterr().err
