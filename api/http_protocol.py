@@ -11,7 +11,7 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["MOST_CONNECTIONS", "REQUEST_S", "BoundedProtocol"]
+__all__ = ["MOST_CONNECTIONS", "REQUEST_S", "BoundedLoop", "BoundedProtocol"]
 
 REQUEST_S = 30.0
 """How long a request may take to arrive, headers and body, from the connection or its first byte.
@@ -19,6 +19,21 @@ Java closes connections that are silent for so long."""
 
 MOST_CONNECTIONS = 512
 """Beyond these, the connection that has waited longest without a request makes room."""
+
+
+HANDSHAKE_S = 10.0
+"""How long a TLS handshake may take. `BoundedProtocol` knows a connection only after it."""
+
+
+class BoundedLoop(asyncio.SelectorEventLoop):
+    """The server's event loop. uvicorn has no setting for the time of TLS handshakes."""
+
+    handshake_s = HANDSHAKE_S
+
+    async def create_server(self, *arguments: Any, **keywords: Any) -> asyncio.Server:
+        if keywords.get("ssl") is not None:
+            keywords.setdefault("ssl_handshake_timeout", self.handshake_s)
+        return await super().create_server(*arguments, **keywords)
 
 
 class BoundedProtocol(H11Protocol):
@@ -34,6 +49,10 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        subject = _client_subject(transport)
+        if subject is not None:
+            # A copy becomes `state` of each request's scope.
+            self.app_state = {**self.app_state, "client_subject": subject}
         self._wait()
         if len(self.connections) > self.most_connections:
             self._make_room()
@@ -85,3 +104,14 @@ class BoundedProtocol(H11Protocol):
             min(others, key=lambda each: each._waiting_since)._give_up()
         else:
             self._give_up()
+
+
+def _client_subject(transport: asyncio.Transport) -> str | None:
+    """Return the subject of the client's certificate, which TLS has verified; None without one."""
+    tls = transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    if not certificate:
+        return None
+    from cryptography import x509
+
+    return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()

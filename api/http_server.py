@@ -207,7 +207,7 @@ class ApiServer:
         settings: dict[str, Any] = {
             "http": BoundedProtocol,
             "ws": "none",
-            "loop": "asyncio",
+            "loop": "api.http_protocol:BoundedLoop",
             "lifespan": "off",
             "access_log": False,
             "log_config": None,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from connect.config.definition import ParsedConfig
+from connect.config.rest_access_keys import ALLOWED_HOSTS
 from connect.config.types import invalid_value
 from connect.config.worker_keys import WORKER_CONFIG_DEF
 from connect.errors import ConfigError
@@ -14,6 +18,7 @@ from connect.errors import ConfigError
 __all__ = [
     "AnswerHeader",
     "CorsRules",
+    "HostRules",
     "Listener",
     "RestConfig",
     "parse_answer_headers",
@@ -71,6 +76,44 @@ class CorsRules:
         return self.any_origin or any(pattern.fullmatch(origin) for pattern in self.origins)
 
 
+@dataclass(frozen=True, slots=True)
+class HostRules:
+    """The names by which a worker may be called, against pages that let their own name resolve to
+    the worker's address (DNS rebinding). Only a name can do that, so IP addresses are allowed.
+
+    `listed`: the operator's list, which holds for all requests. `own`: names that the worker knows
+    it has. `browsers`: without a list, hold it against changes that browsers send.
+    """
+
+    listed: frozenset[str]
+    own: frozenset[str]
+    browsers: bool = True
+
+    def without_list(self) -> HostRules:
+        """Return the rules for a worker with authentication: a browser has no credentials for a
+        page's name, so that only the operator's list counts."""
+        return replace(self, browsers=False)
+
+    def allows(self, host: str, *, browser_change: bool) -> bool:
+        """Return whether a request with this Host header is allowed. `browser_change`: it would
+        change something, and a browser sent it."""
+        if "*" in self.listed or not (self.listed or (self.browsers and browser_change)):
+            return True
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        return name in self.listed | self.own or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestConfig:
     """The REST properties. `admin_listeners`: None serves the admin resources on the main
@@ -87,6 +130,7 @@ class RestConfig:
     tls: Mapping[str, str] = field(repr=False)
     """The `ssl.*` properties of listeners and of requests to other workers."""
     admin_tls: Mapping[str, str] = field(repr=False)
+    hosts: HostRules
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> RestConfig:
@@ -115,6 +159,7 @@ class RestConfig:
             extensions=parsed.strings("rest.extension.classes"),
             tls=_tls(props, "listeners.https."),
             admin_tls=_tls(props, "admin.listeners.https."),
+            hosts=_hosts(parsed),
         )
 
     def advertised(self, bound: Mapping[Listener, int], local_host: str) -> tuple[str, str, int]:
@@ -145,6 +190,7 @@ _KEYS = frozenset(
         "access.control.allow.origin",
         "access.control.allow.methods",
         "response.http.headers.config",
+        ALLOWED_HOSTS,
     }
 )
 
@@ -231,6 +277,18 @@ def _cors(parsed: ParsedConfig) -> CorsRules | None:
         "*" in origins,
         tuple(text.strip().upper() for text in methods if text.strip()) or _JETTY_CORS_METHODS,
     )
+
+
+def _hosts(parsed: ParsedConfig) -> HostRules:
+    listeners = (parse_listener(text, "listeners") for text in parsed.strings("listeners"))
+    own = {
+        "localhost",
+        socket.gethostname(),
+        parsed.optional_string("rest.advertised.host.name") or "",
+        *(listener.host for listener in listeners),
+    }
+    listed = frozenset(name.strip().lower() for name in parsed.strings(ALLOWED_HOSTS))
+    return HostRules(listed, frozenset(name.lower() for name in own) - {""})
 
 
 def _tls(props: Mapping[str, str], prefix: str) -> dict[str, str]:

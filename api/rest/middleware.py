@@ -2,8 +2,7 @@
 
 `JaxRs` responds to requests that no handler can serve, and to OPTIONS. It handles unknown paths,
 wrong methods and media types, HEAD and trailing slashes. `Cors` and `AnswerHeaders` add headers.
-`BasicAuth` rejects unknown users, and `SameSite` requests that another site's page makes a browser
-send.
+`SameSite` rejects requests that another site's page makes a browser send.
 """
 
 from __future__ import annotations
@@ -14,37 +13,32 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
+from typing import Protocol
 from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.rest.config import AnswerHeader, CorsRules
+from api.rest.authentication import USER
+from api.rest.config import AnswerHeader, CorsRules, HostRules
 from api.rest.errors import error_response
-from api.rest.roles import required_role
-from api.rest.security import Users
+from connectors.mirror.history.audit import AuditTrail
 
-__all__ = ["AnswerHeaders", "BasicAuth", "ChangeLog", "Cors", "Endpoint", "JaxRs", "SameSite"]
+__all__ = ["AnswerHeaders", "ChangeLog", "Cors", "Endpoint", "JaxRs", "SameSite"]
 
 _audit = logging.getLogger("connect.audit")
 
 _JSON = "application/json"
-_USER = "connect.user"
 _LONGEST_PATH = 500
-_DENIED = "User cannot access the resource."
-_CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
-# Workers do not have the users' passwords. They sign these requests instead.
-_SIGNED = (
-    ("POST", re.compile(r"/connectors/[^/]+/tasks/?")),
-    ("PUT", re.compile(r"/connectors/[^/]+/fence/?")),
-    ("GET", re.compile(r"/connectors/[^/]+/partitions/?")),
-)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _OTHER_SITE = (
     "A page of another site sent this request. To allow that site, add it to"
     " access.control.allow.origin in the worker's properties"
 )
+_OTHER_HOST = "To allow it, add it to rest.allowed.hosts in the worker's properties"
+_LONGEST_HOST = 100
 _AMBIGUOUS = re.compile(r"%2f|//", re.IGNORECASE)
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _MEDIA_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*(;.*)?")
@@ -142,17 +136,35 @@ def _accepts(accept: str | None, media_type: str) -> bool:
     return False
 
 
-class ChangeLog:
-    """Logs who asked for which change and what came of it; never a body, which may hold secrets."""
+class Changes(Protocol):
+    """Keeps changes of a flow's connectors (`change_history.ChangeHistory`). Called on worker
+    threads."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def flow_of(self, path: str) -> tuple[str, str] | None: ...
+    def write(self, flow: tuple[str, str], who: str, method: str, path: str) -> None: ...
+
+
+class ChangeLog:
+    """Logs who asked for which change and what came of it; never a body, which may hold secrets.
+    Changes that were made to a flow go to `changes`, too."""
+
+    def __init__(
+        self, app: ASGIApp, trail: AuditTrail | None, changes: Changes | None = None
+    ) -> None:
+        """`trail`: where changes are recorded besides the log."""
         self._app = app
+        self._trail = trail
+        self._changes = changes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in _SAFE:
             await self._app(scope, receive, send)
             return
         status = 500
+        flow = None
+        # A worker that forwards a request has it in its own history.
+        if self._changes is not None and b"forward=" not in scope.get("query_string", b""):
+            flow = await run_in_threadpool(self._changes.flow_of, scope["path"])
 
         async def send_and_see(message: Message) -> None:
             nonlocal status
@@ -165,54 +177,43 @@ class ChangeLog:
         finally:
             raw = scope.get("raw_path", b"").decode("latin-1")[:_LONGEST_PATH]
             client = (scope.get("client") or ("?",))[0]
-            user = scope.get(_USER, "-")
+            user = scope.get(USER, "-")
             _audit.info("%r at %s: %s %s: %d", user, client, scope["method"], raw, status)
-
-
-class BasicAuth:
-    """Rejects requests without a user's credentials (401) or beyond the user's role (403), except
-    requests that workers sign."""
-
-    def __init__(self, app: ASGIApp, users: Users) -> None:
-        self._app = app
-        self._users = users
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
-
-    def _refusal(self, scope: Scope) -> Response | None:
-        method, path = scope["method"], scope["path"]
-        if any(method == of and pattern.fullmatch(path) for of, pattern in _SIGNED):
-            return None
-        user = self._users.user(Headers(scope=scope).get("authorization"))
-        if user is None:
-            return error_response(401, _DENIED, headers=_CHALLENGE)
-        # For the log of changes, which is further out.
-        scope[_USER] = user
-        needed, role = required_role(method, path), self._users.role_of(user)
-        if role >= needed:
-            return None
-        has, lacks = role.name.lower(), needed.name.lower()
-        return error_response(403, f"User {user} has the role {has}; this needs the role {lacks}")
+            if self._trail is not None:
+                self._trail.add(user, client, scope["method"], raw, status)
+        if self._changes is not None and flow is not None and status < 400:
+            who = f"{user} at {client}" if USER in scope else client
+            write = self._changes.write
+            await run_in_threadpool(write, flow, who, scope["method"], scope["path"])
 
 
 class SameSite:
-    """Rejects requests that change something if a page of another site sent them (403).
+    """Rejects requests that change something if a page of another site sent them, and requests by
+    a host name that is not the worker's (403).
 
     Only browsers send the headers that tell; other clients pass. A reverse proxy may rename the
     host, so that of `X-Forwarded-Host` counts as well, which no page can set.
     """
 
-    def __init__(self, app: ASGIApp, rules: CorsRules | None) -> None:
+    def __init__(self, app: ASGIApp, rules: CorsRules | None, hosts: HostRules) -> None:
         self._app = app
         self._rules = rules
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] not in _SAFE and not self._same_site(scope):
-            await error_response(403, _OTHER_SITE)(scope, receive, send)
+        reason = self._refusal(scope) if scope["type"] == "http" else None
+        if reason is not None:
+            await error_response(403, reason)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> str | None:
+        headers = Headers(scope=scope)
+        changes = scope["method"] not in _SAFE
+        host = headers.get("host", "")
+        if not self._hosts.allows(host, browser_change=changes and "origin" in headers):
+            return f"{host[:_LONGEST_HOST]!r} is not a name of this worker. {_OTHER_HOST}"
+        return None if not changes or self._same_site(scope) else _OTHER_SITE
 
     def _same_site(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)

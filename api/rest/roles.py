@@ -1,7 +1,8 @@
-"""Roles of basic authentication's users, and what each may do.
+"""Roles of the REST API's users, and what each may do.
 
 A viewer reads; an operator also pauses, resumes, stops and restarts; an admin may do everything.
-Users without a role are admins, as all users are in Java.
+Users of a password file without a role are admins, as all users are in Java. Users of certificates
+and tokens without a role may do nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from connect.config.definition import ConfigDef
+from connect.config.rest_access_keys import ADMINS, OPERATORS, REST_ACCESS_KEYS, VIEWERS
 from connect.config.types import invalid_value
-from connect.config.worker_keys import OPERATORS, VIEWERS, WORKER_CONFIG_DEF
 
 __all__ = ["Role", "required_role", "roles_of"]
 
@@ -44,15 +45,16 @@ def required_role(method: str, path: str) -> Role:
     return Role.ADMIN
 
 
-def roles_of(props: Mapping[str, str], users: Collection[str]) -> dict[str, Role]:
-    """Return the roles that a worker's properties give to its users. Raises ConfigError for a name
-    that is no user's, or that has two roles."""
-    found: dict[str, Role] = {}
-    for key, role in ((VIEWERS, Role.VIEWER), (OPERATORS, Role.OPERATOR)):
-        for name in ConfigDef([WORKER_CONFIG_DEF.keys[key]]).parse(props).strings(key):
-            if name not in users:
+def roles_of(props: Mapping[str, str], users: Collection[str] | None) -> dict[str, Role]:
+    """Return the roles that a worker's properties give to its users. `users`: the names that there
+    can be; None: any. Raises ConfigError for another name, or one that has two roles."""
+    found: dict[str, tuple[Role, str]] = {}
+    parsed = ConfigDef(REST_ACCESS_KEYS).parse(props)
+    for key, role in ((VIEWERS, Role.VIEWER), (OPERATORS, Role.OPERATOR), (ADMINS, Role.ADMIN)):
+        for name in parsed.strings(key):
+            if users is not None and name not in users:
                 raise invalid_value(key, name, "the file of users has no such user")
             if name in found:
-                raise invalid_value(key, name, f"{VIEWERS} names this user, too")
-            found[name] = role
-    return found
+                raise invalid_value(key, name, f"{found[name][1]} names this user, too")
+            found[name] = role, key
+    return {name: role for name, (role, _) in found.items()}

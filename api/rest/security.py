@@ -10,25 +10,30 @@ works too:
         file="/etc/kafka/users.properties";
     };
 
-The file of users has a line `user=password` per user, and at least one. Both files are read once.
-No error contains a password.
+The file of users has a line `user=password` per user, and at least one. The password may be a hash
+(`api.rest.passwords`). Both files are read once. No error contains a password.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hmac
+import hashlib
+import logging
+import os
+import threading
 from collections.abc import Mapping, Sequence
 
-from api.rest.roles import Role, roles_of
+from api.rest.passwords import DUMMY, is_hash, is_valid_hash, matches
 from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
 from connect.config.java_options import system_property
 from connect.config.properties import load_properties
 from connect.config.types import invalid_value
 from connect.errors import ConfigError
 
-__all__ = ["BASIC_AUTH_EXTENSION", "Users", "users_of"]
+__all__ = ["BASIC_AUTH_EXTENSION", "Users", "basic_credentials", "users_of"]
+
+_LOG = logging.getLogger(__name__)
 
 BASIC_AUTH_EXTENSION = (
     "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
@@ -40,40 +45,54 @@ _LOGIN_MODULE = "PropertyFileLoginModule"
 
 
 class Users:
-    """User names, passwords and roles."""
+    """User names and passwords. Safe to use from any thread."""
 
-    def __init__(self, passwords: Mapping[str, str], roles: Mapping[str, Role]) -> None:
-        """`roles`: of those users that are no admins."""
-        self._passwords = {user.encode(): password.encode() for user, password in passwords.items()}
-        self._roles = dict(roles)
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        """`passwords`: plain or hashed, by user."""
+        self._passwords = dict(passwords)
+        self._salt = os.urandom(32)
+        self._lock = threading.Lock()
+        self._verified: dict[str, bytes] = {}
 
     def __repr__(self) -> str:
         return f"Users({len(self._passwords)})"
 
-    def role_of(self, user: str) -> Role:
-        return self._roles.get(user, Role.ADMIN)
+    def names(self) -> frozenset[str]:
+        return frozenset(self._passwords)
 
-    def user(self, authorization: str | None) -> str | None:
-        """Return the user whom an Authorization header names with the right password."""
-        scheme, _, encoded = (authorization or "").partition(" ")
-        if scheme.lower() != "basic":
-            return None
-        try:
-            user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
-        except (binascii.Error, ValueError):
-            return None
+    def was_verified(self, user: str, password: bytes) -> bool:
+        """Return whether `verify` has accepted the same pair before. Fast."""
+        with self._lock:
+            return self._verified.get(user) == self._mark(password)
+
+    def verify(self, user: str, password: bytes) -> bool:
+        """Return whether this is the user's password. May take tens of ms."""
         expected = self._passwords.get(user)
-        # Compare passwords of unknown users too, so that the response time does not show which
-        # users exist.
-        same = hmac.compare_digest(password, b"" if expected is None else expected)
-        known = bool(colon) and expected is not None and same
-        return user.decode("utf-8", "replace") if known else None
+        # Unknown users take as long as known ones, so that the time does not show who exists.
+        hashed = any(map(is_hash, self._passwords.values()))
+        known = matches(password, expected or (DUMMY if hashed else "")) and expected is not None
+        if known:
+            with self._lock:
+                self._verified[user] = self._mark(password)
+        return known
+
+    def _mark(self, password: bytes) -> bytes:
+        return hashlib.blake2b(password, key=self._salt).digest()
+
+
+def basic_credentials(encoded: str) -> tuple[str, bytes] | None:
+    """Return user and password of a Basic Authorization header's value; None if it is invalid."""
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        return (user.decode(), password) if colon else None
+    except (binascii.Error, ValueError):
+        return None
 
 
 def users_of(
     extensions: Sequence[str], props: Mapping[str, str], environment: Mapping[str, str]
 ) -> Users | None:
-    """Return the users of a worker; None if it requires no authentication.
+    """Return the users of a worker's password file; None if it has none.
 
     Raises ConfigError for any other extension, because ignoring it could leave the worker open.
     """
@@ -104,7 +123,27 @@ def users_of(
             f"the file of users {file} names no user; add a line user=password, or remove"
             f" {_EXTENSIONS_KEY} to let everybody in",
         )
-    return Users(users, roles_of(props, users))
+    _check_passwords(users, location, file)
+    return Users(users)
+
+
+def _check_passwords(users: Mapping[str, str], location: str, file: str) -> None:
+    for user, password in users.items():
+        if is_hash(password) and not is_valid_hash(password):
+            raise invalid_value(
+                LOGIN_CONFIG,
+                location,
+                f"the hash of user {user} in {file} cannot be used; make one with "
+                "python -m api.cli.hash_password",
+            )
+    plain = [user for user, password in users.items() if not is_hash(password)]
+    if plain:
+        _LOG.warning(
+            "Passwords in %s are not hashed (users %s); replace them by what "
+            "python -m api.cli.hash_password prints",
+            file,
+            ", ".join(plain),
+        )
 
 
 def _users_file(location: str) -> str:

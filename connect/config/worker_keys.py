@@ -7,6 +7,7 @@ are known. Their docs say if they have no effect here.
 from __future__ import annotations
 
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance
+from connect.config.rest_access_keys import REST_ACCESS_KEYS
 from connect.config.security import SECURITY_KEYS
 from connect.config.types import ConfigScalar, ConfigType
 from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, Validator, ValidList
@@ -15,17 +16,13 @@ __all__ = [
     "ALLOWED_FILES",
     "ALLOWED_URLS",
     "DISTRIBUTED_CONFIG_DEF",
-    "OPERATORS",
     "STANDALONE_CONFIG_DEF",
-    "VIEWERS",
     "WORKER_CONFIG_DEF",
 ]
 
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 """In Kafka these two are Java system properties."""
-
-VIEWERS, OPERATORS = "rest.users.viewers", "rest.users.operators"
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _STRING, _LIST, _CLASS, _BOOLEAN = (
@@ -142,8 +139,8 @@ _WORKER_KEYS = (
         ALLOWED_FILES,
         _LIST,
         (),
-        "Files with keys and assertions for tokens that connectors' configs may name. Also as -D "
-        "in KAFKA_OPTS.",
+        "Files with keys and assertions for tokens, keytabs and ticket caches that connectors' "
+        "configs may name. Also as -D in KAFKA_OPTS.",
     ),
     _key(
         "metric.reporters",
@@ -197,19 +194,6 @@ _REST_KEYS = (
         _LIST,
         (),
         "Java's BasicAuthSecurityRestExtension for basic authentication, or none.",
-    ),
-    _key(
-        VIEWERS,
-        _LIST,
-        (),
-        "Users of basic authentication that may only read. Users in neither list may do "
-        "everything.",
-    ),
-    _key(
-        OPERATORS,
-        _LIST,
-        (),
-        "Users of basic authentication that may read, pause, resume, stop and restart.",
     ),
     _key("access.control.allow.origin", _STRING, "", "CORS: allowed origin."),
     _key("access.control.allow.methods", _STRING, "", "CORS: allowed methods."),
@@ -373,7 +357,7 @@ _CLIENT_KEYS = (
     ),
 )
 
-WORKER_CONFIG_DEF = ConfigDef([*_WORKER_KEYS, *_REST_KEYS, *SECURITY_KEYS])
+WORKER_CONFIG_DEF = ConfigDef([*_WORKER_KEYS, *_REST_KEYS, *REST_ACCESS_KEYS, *SECURITY_KEYS])
 """The keys that standalone and distributed workers share."""
 
 DISTRIBUTED_CONFIG_DEF = WORKER_CONFIG_DEF.extended(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import ssl
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -45,9 +46,13 @@ class Authority:
         )
         return private.decode(), certificate.public_bytes(serialization.Encoding.PEM).decode()
 
-    def client_context(self) -> ssl.SSLContext:
-        """A context that trusts this authority and nobody else, and checks host names."""
-        return ssl.create_default_context(cadata=self.pem)
+    def client_context(self, own: Path | None = None) -> ssl.SSLContext:
+        """A context that trusts this authority and nobody else, and checks host names. `own`: a
+        PEM file with the client's key and certificate."""
+        context = ssl.create_default_context(cadata=self.pem)
+        if own is not None:
+            context.load_cert_chain(own)
+        return context
 
     @staticmethod
     def _signed(

@@ -22,7 +22,8 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.bounded_http import fetch
 from connect.config.secrets import remember
 from connect.errors import BrokerUnavailable, ConfigError
 
@@ -44,8 +45,6 @@ _HTTP_TIMEOUT_S = 10.0
 _UNSECURED_LIFE_S = 3600.0
 # How long the next attempt waits after a renewal that failed.
 _RETRY_S = 5.0
-_CHUNK_BYTES = 1 << 16
-_MOST_BYTES = 1 << 20
 _BUSY = (408, 425, 429)
 
 _log = logging.getLogger(__name__)
@@ -189,19 +188,8 @@ class ClientCredentialsProvider(TokenProvider):
         return _token_of(answer, url, now_ms)
 
     def _ask(self) -> bytes:
-        """Return the answer's body. Redirects are not followed: they would get the secret."""
-        timeout_s = self._credentials.connect_timeout_s
-        deadline = Deadline(timeout_s)
-        opener = urllib.request.build_opener(
-            _NoRedirects, urllib.request.HTTPSHandler(context=self._credentials.ssl_context)
-        )
-        body = b""
-        with opener.open(self._request(), timeout=timeout_s) as response:
-            while part := response.read1(_CHUNK_BYTES):
-                body += part
-                if len(body) > _MOST_BYTES or deadline.expired():
-                    raise ValueError("the answer is too long or too slow")
-        return body
+        asked = self._credentials
+        return fetch(self._request(), asked.connect_timeout_s, asked.ssl_context)
 
     def _request(self) -> urllib.request.Request:
         asked = self._credentials
@@ -221,11 +209,6 @@ class ClientCredentialsProvider(TokenProvider):
             },
             method="POST",
         )
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """Return None: the redirect becomes an error."""
 
 
 def _refusal(url: str, status: int) -> ConfigError | BrokerUnavailable:

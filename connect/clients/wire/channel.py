@@ -40,6 +40,9 @@ _BELIEVED_BYTES = 16 * 1024 * 1024
 larger response gets its memory as it arrives.
 """
 
+_HEAD_BYTES = 1024
+"""Read at once where a response begins: several responses to Produce requests."""
+
 _POOL_GRANULE = 1024 * 1024
 _SIZE = struct.Struct(">i")
 # In Linux's struct tcp_info: `tcpi_rtt`, in microseconds.
@@ -115,12 +118,13 @@ class Channel:
         self._awaited: deque[_Awaited] = deque()
         self._correlation_id = 0
         self._closed = False
-        self._size_bytes = bytearray(4)
+        self._head = bytearray(_HEAD_BYTES)
+        self._head_view = memoryview(self._head)
+        self._head_size = 0
+        """How much of `_head` is filled between responses: less than a length."""
         self._incoming: bytearray | None = None
         self._incoming_view: memoryview | None = None
-        self._size = 4
-        self._wanted = 4
-        self._got = 0
+        self._size = self._wanted = self._got = 0
         self.throttled_until = 0.0
         self.responses = 0
         self.bytes_in = 0
@@ -236,14 +240,12 @@ class Channel:
             CorruptData: a length or correlation id is invalid.
         """
         enough = self.responses + _RESPONSES_A_TURN
-        while not self._closed and self._fill():
+        while not self._closed:
             if self._incoming is None:
-                self._start_body()
-                continue
-            if self._wanted < self._size:
-                self._grow_body(self._incoming)
-                continue
-            self._finish_body(self._incoming)
+                if not self._receive_heads():
+                    return
+            elif not self._fill(self._incoming):
+                return
             if self.responses >= enough and not self._has_decrypted():
                 return
 
@@ -251,32 +253,73 @@ class Channel:
         """Return whether decrypted bytes wait inside TLS, where a selector cannot see them."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
-    def _fill(self) -> bool:
-        """Read until the expected bytes arrived (True) or the socket has no more (False)."""
-        target = self._incoming_view
-        view = memoryview(self._size_bytes) if target is None else target
+    def _receive_heads(self) -> bool:
+        """Read once, and take the small responses and the beginning of a large one from what
+        arrived.
+
+        Most responses to Produce requests are smaller than 100 bytes, so each one takes one system
+        call. Return whether the socket may have more.
+        """
+        head, view = self._head, self._head_view
         try:
-            while self._got < self._wanted:
-                count = self._socket.recv_into(view[self._got : self._wanted])
-                if count == 0:
-                    raise BrokerUnavailable(f"{self.name}: the broker closed the connection")
-                self._got += count
-                self.bytes_in += count
+            count = self._socket.recv_into(view[self._head_size :])
         except _WOULD_BLOCK:
             return False
         except OSError as error:
             raise BrokerUnavailable(f"{self.name}: connection lost: {error}") from error
+        self._count_received(count)
+        end = self._head_size + count
+        full = end == len(head)
+        at = 0
+        while not self._closed and end - at >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(head, at)
+            at += _SIZE.size
+            body = self._start_body(size)
+            self._got = min(size, end - at)
+            body[: self._got] = view[at : at + self._got]
+            at += self._got
+            if self._got < size:
+                break
+            self._finish_body(body)
+        # What is left is at most a part of a length.
+        self._head_size = end - at
+        head[: self._head_size] = head[at:end]
+        return full or self._tls or self._incoming is not None
+
+    def _fill(self, buffer: bytearray) -> bool:
+        """Read the rest of a large response. Return False if the socket has no more."""
+        view = self._incoming_view
+        assert view is not None
+        try:
+            while self._got < self._wanted:
+                count = self._socket.recv_into(view[self._got : self._wanted])
+                self._count_received(count)
+                self._got += count
+        except _WOULD_BLOCK:
+            return False
+        except OSError as error:
+            raise BrokerUnavailable(f"{self.name}: connection lost: {error}") from error
+        if self._wanted < self._size:
+            self._grow_body(buffer)
+        else:
+            self._finish_body(buffer)
         return True
 
-    def _start_body(self) -> None:
-        (size,) = _SIZE.unpack(self._size_bytes)
+    def _count_received(self, count: int) -> None:
+        if count == 0:
+            raise BrokerUnavailable(f"{self.name}: the broker closed the connection")
+        self.bytes_in += count
+
+    def _start_body(self, size: int) -> bytearray:
+        """Return the memory for a response of this size, or for its beginning if it is large."""
         if not 4 <= size <= MAX_RESPONSE_BYTES:
             raise CorruptData(f"{self.name}: invalid response size {size}")
-        self._incoming = self._pool.acquire(min(size, _BELIEVED_BYTES))
-        self._incoming_view = memoryview(self._incoming)
+        buffer = self._pool.acquire(min(size, _BELIEVED_BYTES))
+        self._incoming = buffer
+        self._incoming_view = memoryview(buffer)
         self._size = size
-        self._wanted = min(size, len(self._incoming))
-        self._got = 0
+        self._wanted = min(size, len(buffer))
+        return buffer
 
     def _grow_body(self, buffer: bytearray) -> None:
         """Enlarge the buffer of a response that is longer than the memory reserved so far."""
@@ -292,8 +335,6 @@ class Channel:
         size = self._wanted
         self._incoming = None
         self._incoming_view = None
-        self._wanted = 4
-        self._got = 0
         (correlation_id,) = _CORRELATION.unpack_from(buffer)
         if not self._awaited or self._awaited[0].correlation_id != correlation_id:
             raise CorruptData(

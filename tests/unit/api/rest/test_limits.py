@@ -5,12 +5,14 @@ from __future__ import annotations
 import http.client
 import socket
 from contextlib import ExitStack, closing
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from api.http_protocol import BoundedProtocol
+from api.http_protocol import BoundedLoop, BoundedProtocol
 from connect.runtime.errors import Forbidden
+from tests.support.certificates import Authority
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
 from tests.unit.api.started import StartServer
@@ -69,6 +71,30 @@ def test_five_hundred_silent_connections_keep_nobody_out(
         for _ in range(500):
             stack.enter_context(connect(url))
         assert call(url, "GET", "/health").status == 200
+
+
+def test_a_tls_handshake_that_does_not_end_ends_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    herder: InMemoryHerder,
+    start_server: StartServer,
+) -> None:
+    monkeypatch.setattr(BoundedLoop, "handshake_s", 0.5)
+    authority, path = Authority(), tmp_path / "server.pem"
+    path.write_text("".join(authority.issue("worker", "127.0.0.1")))
+    url = start_server(
+        herder,
+        {
+            "listeners": "https://127.0.0.1:0",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(path),
+        },
+    )
+    with ExitStack() as stack:
+        silent = [stack.enter_context(connect(url)) for _ in range(20)]
+        health = call(url, "GET", "/health", tls=authority.client_context())
+        assert health.status == 200
+        assert all(ended(each) for each in silent)
 
 
 def test_the_connection_that_waits_longest_makes_room(

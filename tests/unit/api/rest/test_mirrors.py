@@ -107,8 +107,14 @@ class Mirror:
             ),
         )
 
+    def not_ready(self) -> Mapping[str, str]:
+        return {}
+
     def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
         return {"a->b": [self.status]}
+
+    def source_configs(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        return {("a", "b"): {"mirror.history.url": "none"}}
 
     def group_status(self, connector: str) -> Mapping[str, Any]:
         assert connector == "MirrorSourceConnector"
@@ -144,6 +150,16 @@ def test_workers_that_did_not_answer_are_named(dedicated: str) -> None:
             "reason": "The task is FAILED",
         },
     ]  # fmt: skip
+
+
+def test_dedicated_mode_has_the_dashboard_and_it_only_reads(dedicated: str) -> None:
+    document = call(dedicated, "GET", "/mirrors").json()
+    assert document["viewer"] == {"user": None, "role": "viewer", "connectors": False}
+    (flow,) = document["flows"]
+    assert (flow["name"], flow["health"], flow["partitions"]) == ("a->b", "failed", 1)
+    assert flow["workers"][1]["problem"] == "The task runs on worker there:1"
+    assert call(dedicated, "GET", "/ui", headers={}).status == 200
+    assert call(dedicated, "GET", "/mirrors/b->a/heat").status == 404
 
 
 def test_dedicated_mode_names_its_flows(dedicated: str) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import logging
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from api.rest.server import RestServer
 from connect.errors import ConfigError
+from connect.metrics.registry import MetricRegistry
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
-from tests.unit.api.started import StartServer
+from tests.unit.api.started import LISTENER, StartServer
 
 USERS = ("vera", "olaf", "anna")
 VIEWER, OPERATOR, ADMIN = USERS
@@ -114,3 +118,31 @@ def test_the_log_says_who_changed_what(
         "'vera' at 127.0.0.1: DELETE /connectors/c%0Aforged: 403",
     ]
     assert "canary" not in caplog.text
+
+
+def test_changes_are_rows_of_the_history_where_the_worker_has_one(
+    tmp_path: Path, herder: InMemoryHerder, props: dict[str, str]
+) -> None:
+    database = tmp_path / "history.db"
+    given = {**LISTENER, **props, "mirror.history.url": f"sqlite:///{database}"}
+    server = RestServer(given, MetricRegistry(), {})
+    try:
+        server.bind()
+        server.start()
+        server.herder_started(herder)
+        url = server.advertised_url
+        body = {"connector.class": "C", "password": "body-canary"}
+        headers = {**credentials(ADMIN), "Content-Type": "application/json"}
+        call(url, "PUT", "/connectors/c/config?secret=query-canary", body, headers)
+        call(url, "DELETE", "/connectors/c", None, credentials(VIEWER))
+        call(url, "GET", "/connectors", None, credentials(VIEWER))
+    finally:
+        server.stop()
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute(
+            "select user, address, method, path, status from mirror_audit order by id"
+        ).fetchall()
+    assert rows == [
+        ("anna", "127.0.0.1", "PUT", "/connectors/c/config", 201),
+        ("vera", "127.0.0.1", "DELETE", "/connectors/c", 403),
+    ]

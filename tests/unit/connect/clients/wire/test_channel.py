@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,11 +18,22 @@ from connect.errors import BrokerUnavailable, CorruptData
 MIB = 1024 * 1024
 
 
+class CountingSocket(socket.socket):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    def recv_into(self, *arguments: Any) -> int:
+        self.reads += 1
+        return super().recv_into(*arguments)
+
+
 class Line:
     """A channel and the broker's end of its socket."""
 
     def __init__(self, send_buffer: int | None = None) -> None:
-        ours, self.broker = socket.socketpair()
+        pair, self.broker = socket.socketpair()
+        self.socket = ours = CountingSocket(fileno=pair.detach())
         if send_buffer is not None:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         self.broker.setblocking(False)
@@ -90,8 +102,12 @@ def test_what_the_socket_does_not_take_is_sent_later() -> None:
 
 
 @given(
-    bodies=st.lists(st.binary(max_size=40), min_size=1, max_size=8),
-    cuts=st.lists(st.integers(1, 30), max_size=40),
+    bodies=st.lists(
+        st.binary(max_size=40) | st.integers(41, 4_000).map(lambda size: b"." * size),
+        min_size=1,
+        max_size=8,
+    ),
+    cuts=st.lists(st.integers(1, 30) | st.integers(31, 3_000), max_size=40),
 )
 def test_responses_are_whole_however_they_arrive(bodies: list[bytes], cuts: list[int]) -> None:
     line = Line()
@@ -103,13 +119,22 @@ def test_responses_are_whole_however_they_arrive(bodies: list[bytes], cuts: list
             line.broker.sendall(stream[:cut])
             stream = stream[cut:]
             # A few a turn; the socket stays readable while there are more.
-            for _ in bodies:
+            for _ in range(2 * len(bodies)):
                 line.channel.receive()
         assert line.answers == bodies
         assert line.channel.in_flight == 0
         assert line.channel.next_deadline is None
     finally:
         line.close()
+
+
+def test_small_responses_that_came_together_take_one_system_call(line: Line) -> None:
+    for _ in range(3):
+        line.ask(b"?")
+    line.broker.sendall(b"".join(response(n + 1, b"." * 60) for n in range(3)))
+    line.channel.receive()
+    assert len(line.answers) == 3
+    assert line.socket.reads == 1
 
 
 def test_large_responses_land_in_pooled_buffers(line: Line) -> None:
@@ -126,7 +151,7 @@ def test_large_responses_land_in_pooled_buffers(line: Line) -> None:
 def test_a_broker_that_answers_fast_leaves_room_for_others(line: Line) -> None:
     for _ in range(10):
         line.ask(b"?")
-    line.broker.sendall(b"".join(response(n + 1, b"") for n in range(10)))
+    line.broker.sendall(b"".join(response(n + 1, b"." * 200) for n in range(10)))
     line.channel.receive()
     assert 0 < len(line.answers) < 10
     for _ in range(3):
