@@ -20,6 +20,7 @@ from connect.config.properties import parse_properties
 from connect.config.secrets import remember_properties
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.config.validators import ValidList
+from connect.config.vault import VaultClient, VaultSettings
 from connect.errors import ConfigError
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "FileConfigProvider",
     "FindProvider",
     "ResolvedConfig",
+    "VaultConfigProvider",
     "has_reference",
 ]
 
@@ -178,11 +180,27 @@ class EnvVarConfigProvider(ConfigProvider):
         return self._variables
 
 
+class VaultConfigProvider(ConfigProvider):
+    """Reads secrets from HashiCorp Vault (`connect.config.vault`), each time anew."""
+
+    def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
+        self._client = VaultClient(VaultSettings.from_parameters(parameters, prefix))
+
+    def get(self, path: str) -> Mapping[str, str]:
+        if not path:
+            raise ConfigError("A reference to Vault needs a path: write ${vault:mount/name:key}")
+        return self._client.read(path)
+
+    def ttl_s(self, path: str) -> float | None:
+        return self._client.ttl_s(path)
+
+
 _JAVA_PACKAGE = "org.apache.kafka.common.config.provider."
 _FACTORIES: dict[str, Callable[[Mapping[str, str], str], ConfigProvider]] = {
     "FileConfigProvider": FileConfigProvider,
     "DirectoryConfigProvider": DirectoryConfigProvider,
     "EnvVarConfigProvider": EnvVarConfigProvider,
+    "VaultConfigProvider": VaultConfigProvider,
 }
 
 
