@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from connect.metrics.registry import MetricSample
 from connect.plugin import PartitionHealth
+from connect.protocol.compiled import native
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
 
@@ -37,10 +38,14 @@ def _is_well(status: Status) -> bool:
 
 
 def health_document(
-    flows: Mapping[str, Sequence[ConnectorStatus]], jobs: Iterable[MetricSample] = ()
+    flows: Mapping[str, Sequence[ConnectorStatus]],
+    jobs: Iterable[MetricSample] = (),
+    *,
+    compiled: bool = native is not None,
 ) -> dict[str, object]:
     """Return the body of `/health`. `flows`: the connectors of each flow, `a->b`. `jobs`: the
-    metrics of the process's periodic jobs (`SPARK_JOB_GROUP`)."""
+    metrics of the process's periodic jobs (`SPARK_JOB_GROUP`). `compiled`: whether the compiled
+    part is installed."""
     ill = [
         f"{flow} {connector.name}".strip()
         for flow, connectors in flows.items()
@@ -63,6 +68,7 @@ def health_document(
             }
             for job in jobs
         ],
+        "compiled_part": compiled,
     }
 
 

@@ -13,9 +13,13 @@ from fastapi.routing import APIRoute
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
+from api.dashboard.views import Board
+from api.rest.authenticate import Authenticate
+from api.rest.authentication import Authentication
+from api.rest.change_history import ChangeHistory
 from api.rest.config import RestConfig
 from api.rest.errors import add_error_handlers
-from api.rest.middleware import AnswerHeaders, BasicAuth, ChangeLog, Cors, Endpoint, JaxRs, SameSite
+from api.rest.middleware import AnswerHeaders, ChangeLog, Cors, Endpoint, JaxRs, SameSite
 from api.rest.routers import (
     connectors,
     health,
@@ -23,16 +27,18 @@ from api.rest.routers import (
     loggers,
     metrics,
     mirror_internal,
+    mirror_pages,
     mirrors,
     offsets,
     plugins,
     root,
     tasks,
     topics,
+    ui,
 )
 from api.rest.routers.mirror_internal import HerderOfFlow
-from api.rest.security import Users
 from api.rest.worker_handle import WorkerHandle
+from connectors.mirror.history.audit import AuditTrail
 
 __all__ = ["create_admin_app", "create_mirror_app", "create_rest_app"]
 
@@ -45,32 +51,41 @@ _MAIN = (
     offsets.router,
     topics.router,
     mirrors.router,
+    mirror_pages.router,
     plugins.router,
     internal.router,
     health.router,
+    ui.router,
 )
-_OWN_PATHS = ("/metrics", _OPENAPI)
+_OWN_PATHS = ("/metrics", "/ui", "/ui/{name}", _OPENAPI)
 """Additional endpoints, which accept any media type, unlike Kafka Connect's own."""
 
 
-def create_rest_app(site: WorkerHandle, config: RestConfig, users: Users | None) -> ASGIApp:
+def create_rest_app(
+    site: WorkerHandle,
+    config: RestConfig,
+    authentication: Authentication | None,
+    trail: AuditTrail | None,
+) -> ASGIApp:
     """Create the application of the main listeners. Handlers run on worker threads."""
     routers = [*_MAIN, metrics.router]
     if config.admin_listeners is None:
         routers.append(loggers.router)
     app: ASGIApp = JaxRs(_fastapi(site, routers), _endpoints(routers))
-    if users is not None:
-        app = BasicAuth(app, users)
-    app = ChangeLog(SameSite(app, config.cors))
+    if authentication is not None:
+        app = Authenticate(app, authentication)
+    hosts = config.hosts if authentication is None else config.hosts.without_list()
+    app = ChangeLog(SameSite(app, config.cors, hosts), trail, ChangeHistory(site))
     if config.cors is not None:
         app = Cors(app, config.cors)
     return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
 
 
-def create_admin_app(site: WorkerHandle) -> ASGIApp:
+def create_admin_app(site: WorkerHandle, config: RestConfig, trail: AuditTrail | None) -> ASGIApp:
     """Create the application of `admin.listeners`: only the loggers."""
     routers = [loggers.router]
-    return ChangeLog(SameSite(JaxRs(_fastapi(site, routers), _endpoints(routers)), None))
+    app = JaxRs(_fastapi(site, routers), _endpoints(routers))
+    return ChangeLog(SameSite(app, None, config.hosts), trail)
 
 
 def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIApp:
@@ -99,6 +114,8 @@ def _fastapi(site: WorkerHandle, routers: Iterable[APIRouter]) -> FastAPI:
     )
     app.state.site = site
     app.state.flows = lambda: mirrors.worker_flows(site)
+    app.state.board = Board(lambda: mirrors.worker_views(site))
+    app.state.connectors = True
     add_error_handlers(app)
     for router in routers:
         app.include_router(router)

@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from api.http_server import ApiServer
+from api.rest.authentication import authentication_of
 from api.rest.config import Listener, RestConfig
-from api.rest.security import users_of
 from api.rest.worker_handle import WorkerHandle
 from connect.clients.rest_client import RestClient
 from connect.clients.security.tls import server_ssl_context, ssl_context
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.herder import Herder
+from connectors.mirror.history.audit import open_trail
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -42,7 +43,7 @@ class RestServer:
         """`props`: the worker's properties. `environment`: holds KAFKA_OPTS. Raises ConfigError for
         invalid REST properties."""
         self.config = RestConfig.from_properties(props)
-        self._users = users_of(self.config.extensions, props, environment)
+        self._authentication = authentication_of(self.config, props, environment)
         self.client = rest_client(self.config)
         self._site = WorkerHandle(metrics, self.client)
         self._app_lock = threading.Lock()
@@ -52,6 +53,7 @@ class RestServer:
         self._admin_servers = _servers(
             config.admin_listeners or (), self._admin_app, "admin.listeners", config.admin_tls
         )
+        self._trail = open_trail(props)
 
     def bind(self) -> None:
         """Bind all ports. Raises `ListenerUnavailable`, with no port bound."""
@@ -87,6 +89,10 @@ class RestServer:
         for server in self._all():
             server.start()
 
+    def explain_trouble(self, trouble: Callable[[], str | None]) -> None:
+        """Let `/health` add the sentence that `trouble` returns, if it is not None."""
+        self._site.trouble = trouble
+
     def herder_starting(self, herder: Herder) -> None:
         """Let `/health` report what the herder is doing while it starts."""
         self._site.starting = herder
@@ -103,6 +109,9 @@ class RestServer:
         """Stop serving and free the ports. May be called repeatedly, and at any time."""
         for server in self._all():
             server.stop()
+        trail, self._trail = self._trail, None
+        if trail is not None:
+            trail.close()
 
     def _all(self) -> list[ApiServer]:
         return [*self._servers.values(), *self._admin_servers.values()]
@@ -119,13 +128,15 @@ class RestServer:
 
         with self._app_lock:
             if self._app is None:
-                self._app = create_rest_app(self._site, self.config, self._users)
+                self._app = create_rest_app(
+                    self._site, self.config, self._authentication, self._trail
+                )
             return self._app
 
     def _admin_app(self) -> ASGIApp:
         from api.rest.app import create_admin_app
 
-        return create_admin_app(self._site)
+        return create_admin_app(self._site, self.config, self._trail)
 
 
 def rest_client(config: RestConfig) -> RestClient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from connect.clients.rest_client import RestClient
@@ -27,6 +28,8 @@ class WorkerHandle:
     starting: Herder | None = None
     herder: Herder | None = None
     ready: bool = False
+    trouble: Callable[[], str | None] = lambda: None
+    """Returns why the worker's cluster is unreachable; None if it is not."""
 
     def stage(self) -> str | None:
         """Return the herder's current activity, for messages; None if it does not report one."""

@@ -7,6 +7,7 @@ other timestamp.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from connect.clock import SYSTEM_CLOCK, Clock
@@ -151,6 +152,10 @@ class PartitionMetrics:
         if newest_timestamp_ms >= 0:
             self._age.record(now_ms - newest_timestamp_ms, now_ms, records)
 
+    def dropped(self, records: int) -> None:
+        """Count records that were fetched and that transformations left out."""
+        self._totals.fetched += records
+
     def acked(self, records: int, newest_timestamp_ms: int, now_ms: int) -> None:
         """Count a run of records that the target acknowledged."""
         self._totals.acked += records
@@ -223,6 +228,12 @@ class PartitionMetrics:
     def counts(self) -> tuple[int, int]:
         """Return the number of acknowledged records and the bytes read."""
         return self._record_count, self._byte_count
+
+    def latency_ms(self, now_ms: int) -> float | None:
+        """Return the mean time from a record's timestamp to the target's acknowledgement; None if
+        no record with a timestamp was copied lately."""
+        mean = self._latency.summary(now_ms)[2]
+        return None if math.isnan(mean) else mean
 
     def time_to_loss_ms(self) -> int | None:
         """Return the time until records are lost; None if no loss is expected or it is not known

@@ -1,4 +1,5 @@
-"""`GET /health` (KIP-1017): whether the worker has started and responds.
+"""`GET /health` (KIP-1017), and `/health/live` and `/health/ready` for probes: whether the worker
+has started and responds.
 
 The health of connectors is in their statuses and in the metrics.
 """
@@ -30,13 +31,28 @@ _UNABLE = "Worker was unable to handle this request and may be unable to handle 
 router = APIRouter(tags=["worker"])
 
 
+@router.get("/health/live", response_model=WorkerStatus)
+def live() -> Response:
+    """Return 200: the process answers. Not a call of Kafka Connect."""
+    return _answer(200, "alive", "The process answers.")
+
+
+@router.get("/health/ready", response_model=WorkerStatus)
+async def ready(request: Request) -> Response:
+    """Return what `/health` returns: 200 once the worker has joined its group. Not a call of Kafka
+    Connect."""
+    return await health(request)
+
+
 @router.get("/health", response_model=WorkerStatus)
 async def health(request: Request) -> Response:
     """Return 200 healthy, 503 starting, or 500 unhealthy."""
     site: WorkerHandle = request.app.state.site
     herder = site.herder
+    trouble = site.trouble()
     if herder is None:
-        return _answer(503, "starting", f"{STARTING} {site.stage() or ''}".rstrip())
+        told = f"{STARTING} {trouble or site.stage() or ''}"
+        return _answer(503, "starting", told.rstrip())
     found = None
     # A separate thread, because all threads of other requests may be waiting for the herder.
     limiter = anyio.CapacityLimiter(1)
@@ -49,8 +65,9 @@ async def health(request: Request) -> Response:
         ready = site.ready
         return _answer(500, "unhealthy", _UNABLE) if ready else _answer(503, "starting", STARTING)
     if not (found.ready and site.ready):
-        return _answer(503, "starting", f"{STARTING} {found.stage or ''}".rstrip())
-    return _answer(200, "healthy", _READY)
+        told = f"{STARTING} {trouble or found.stage or ''}"
+        return _answer(503, "starting", told.rstrip())
+    return _answer(200, "healthy", _READY if trouble is None else f"{_READY} {trouble}")
 
 
 def _answer(code: int, status: str, message: str) -> Response:

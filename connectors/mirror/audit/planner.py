@@ -56,14 +56,15 @@ class FlowToAudit:
 @dataclass(slots=True)
 class AuditPlan:
     """The partitions to read, and `pages`, their offset map. `absent`: source partitions without a
-    copy. Heartbeats count as absent only if the mirror has copied some, because it discovers their
-    topic late."""
+    copy. `transformed`: topics that are left out, because their copies differ. Heartbeats count as
+    absent only if the mirror has copied some, because it discovers their topic late."""
 
     setup: AuditSetup
     facts: list[PartitionFacts] = field(default_factory=list)
     ranges: list[AuditRange] = field(default_factory=list)
     absent: dict[TopicPartition, str] = field(default_factory=dict)
     pages: dict[TopicPartition, list[MapPage]] = field(default_factory=dict)
+    transformed: list[str] = field(default_factory=list)
 
 
 def make_plan(
@@ -120,11 +121,12 @@ class _Planner:
         with asking("target", self._plan.setup.target):
             on_target = target.list_topics(REACH_S)
         selector = topic_selector(self._config)
-        remotes = {
-            topic: selector.remote(topic)
-            for topic in selector.select(on_source).copied
-            if self._pattern.fullmatch(topic)
-        }
+        topics = [
+            topic for topic in selector.select(on_source).copied if self._pattern.fullmatch(topic)
+        ]
+        self._plan.transformed = [topic for topic in topics if selector.changes_records(topic)]
+        left_out = set(self._plan.transformed)
+        remotes = {topic: selector.remote(topic) for topic in topics if topic not in left_out}
         positions = self._positions(on_target)
         policy = replication_policy(self._config.originals)
         keys: dict[TopicPartition, TopicPartition] = {}

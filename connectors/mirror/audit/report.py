@@ -46,11 +46,13 @@ class PartitionAudit:
 
 @dataclass(slots=True)
 class AuditReport:
-    """The report of an audit. `absent`: source partitions without a copy, with the reason."""
+    """The report of an audit. `absent`: source partitions without a copy, with the reason.
+    `transformed`: topics that were not compared, because transformations change their records."""
 
     partitions: list[PartitionAudit]
     absent: dict[tuple[str, int], str]
     seconds: float = 0.0
+    transformed: list[str] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -72,6 +74,7 @@ class AuditReport:
                 {"topic": topic, "partition": partition, "reason": reason}
                 for (topic, partition), reason in self.absent.items()
             ],
+            "transformed": self.transformed,
             "partitions": [_partition_json(each) for each in self.partitions],
         }
 
@@ -85,7 +88,9 @@ def make_report(plan: AuditPlan, outcomes: Iterable[RangeOutcome], seconds: floa
             partition.results.append(outcome.result)
         if outcome.error is not None:
             partition.errors.append(outcome.error)
-    return AuditReport(list(partitions.values()), dict(plan.absent), seconds)
+    return AuditReport(
+        list(partitions.values()), dict(plan.absent), seconds, list(plan.transformed)
+    )
 
 
 def _partition_json(partition: PartitionAudit) -> dict[str, Any]:

@@ -143,6 +143,13 @@ class ClusterSurvey:
                 ),
                 key="--topics",
             )
+        changed = [topic for topic in selection.copied if self.selector.changes_records(topic)]
+        if changed:
+            raise ConfigError(
+                f"transforms change records of topic {changed[0]}, but a backfill copies batches "
+                "as bytes: let the flow copy it, or leave it out with --topics",
+                key="--topics",
+            )
         on_target = self.target_admin.list_topics(_TIMEOUT_S)
         facts.missing = plan_topics(selection.copied, on_target, self.selector)
         if create:

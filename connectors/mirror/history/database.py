@@ -2,7 +2,7 @@
 
 The mirror's own state is in Kafka; the history is for people, audits and dashboards.
 `mirror.history.url` names any database that SQLAlchemy supports, for example PostgreSQL. The
-default is an SQLite file that the processes of a host share.
+default is an SQLite file for each flow, which the processes of a host share.
 
 Rows are queued without waiting. One thread per database and process writes them. If the database is
 slow or unreachable, rows are kept up to a limit and then dropped; the log says how many. Rows hold
@@ -10,9 +10,14 @@ names, numbers and our own sentences, so they contain no secrets.
 
 The tables are created if they are missing (times in ms since 1970):
 
-    mirror_events   losses, re-created topics, quarantined records, stalled partitions
+    mirror_events   losses, re-created topics, quarantined records, stalled partitions, changes
     mirror_ranges   source offsets that are on the target: a row per partition and commit
     mirror_lags     lag of each partition at the same moments
+    mirror_samples  rate, lag and latency of each task as a whole
+    mirror_jobs     progress of backfills and audits
+    mirror_audit    changes that somebody asked a worker's REST API for (`audit.py`)
+
+`connectors.mirror.history.upkeep` merges old rows.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,23 +36,27 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
 from connect.loop import Backoff
-from connectors.mirror.config.loss_policies import HISTORY_OFF, URL_KEY
+from connectors.mirror.config.history_url import (
+    default_history_directory,
+    default_history_files,
+    is_off,
+)
+from connectors.mirror.config.loss_policies import URL_KEY
+from connectors.mirror.history.rows import (
+    CopiedRow,
+    EventRow,
+    FlowTask,
+    HistoryRow,
+    JobRow,
+    LagRow,
+    SampleRow,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
     from sqlalchemy.engine import Engine
 
-__all__ = [
-    "CopiedRow",
-    "EventRow",
-    "FlowTask",
-    "History",
-    "LagRow",
-    "default_history_file",
-    "open_history",
-    "read_events",
-    "read_history",
-]
+__all__ = ["History", "open_history", "read", "read_events", "read_history", "there_is"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,85 +71,28 @@ _CLOSE_S = 2.0
 _SQLITE_LOCK_S = 5
 _CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
-_CLEAN_EVERY_S = 3600.0
+_CLEAN_EVERY_S = 600.0
 _DAY_MS = 24 * 3600 * 1000
 
 
-@dataclass(frozen=True, slots=True)
-class FlowTask:
-    """The flow and task that wrote a row."""
-
-    connector: str
-    task: int
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """A row of `mirror_events`. `first` to `last` are the affected offsets on the cluster that
-    `side` names."""
-
-    kind: str
-    topic: str
-    partition: int
-    target_topic: str
-    action: str
-    side: str | None
-    first: int | None
-    last: int | None
-    records: int
-    resume: int | None
-    text: str
+_TABLE_OF: Mapping[type, str] = {
+    EventRow: "mirror_events",
+    CopiedRow: "mirror_ranges",
+    LagRow: "mirror_lags",
+    SampleRow: "mirror_samples",
+    JobRow: "mirror_jobs",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedRow:
-    """A row of `mirror_ranges`: source offsets `source_start` to `source_end` (exclusive) are on
-    the target before its offset `target_end`."""
-
-    topic: str
-    partition: int
-    target_topic: str
-    source_start: int
-    source_end: int
-    target_end: int | None
-    records: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class LagRow:
-    topic: str
-    partition: int
-    target_topic: str
-    lag_records: int | None
-    lag_ms: int | None
-    time_to_loss_ms: int | None
-
-
-_TABLE_OF = {EventRow: "mirror_events", CopiedRow: "mirror_ranges", LagRow: "mirror_lags"}
-
-
-def default_history_file() -> Path:
-    """Return the path of the default history file: one per user of a host; under systemd it is in
-    the service's state directory."""
-    service = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
-    if service:
-        return Path(service) / "history.db"
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "connect-mirror" / "history.db"
-
-
-def open_history(url: SecretStr | None, retention_days: int) -> History | None:
+def open_history(url: SecretStr, retention_days: int) -> History | None:
     """Open the history at this URL; None if it is disabled.
 
     It is shared in this process, and each caller must `close` it once. Raises ConfigError for an
     invalid URL.
     """
-    if url is not None and url.reveal().strip().lower() in (HISTORY_OFF, ""):
+    if is_off(url):
         return None
-    key = "" if url is None else url.reveal()
+    key = url.reveal()
     with _SHARED_LOCK:
         shared = _SHARED.get(key)
         if shared is None:
@@ -154,47 +106,56 @@ _SHARED_LOCK = threading.Lock()
 
 
 def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
-    """Read the newest events, oldest first, each with the columns of `mirror_events`. Raises
-    ConfigError if there is no history."""
+    """Read the newest events, oldest first, each with the columns of `mirror_events`. Without a
+    URL, of all default files. Raises ConfigError if there is no history."""
     from sqlalchemy import select
 
     from connectors.mirror.history.tables import TABLES
 
-    where = default_history_file() if url is None else None
-    if where is not None and not where.exists():
-        raise ConfigError(
-            f"There is no history at {where}. Set --url to the URL of the history database"
-        )
     table = TABLES.tables["mirror_events"]
     newest = select(table).order_by(table.c.at_ms.desc(), table.c.id.desc()).limit(limit)
-    return _read(url, newest)[::-1]
+    if url is not None:
+        return read(url, newest)[::-1]
+    files = default_history_files()
+    if not files:
+        raise ConfigError(
+            f"There is no history in {default_history_directory()}. Set --url to the URL of the "
+            "history database"
+        )
+    found = [row for each in files for row in read(SecretStr(f"sqlite:///{each}"), newest)]
+    return sorted(found, key=lambda row: (row["at_ms"], row["id"]))[-limit:]
 
 
-def read_history(
-    url: SecretStr | None, name: str, source: str, target: str
-) -> list[dict[str, Any]]:
+def read_history(url: SecretStr, name: str, source: str, target: str) -> list[dict[str, Any]]:
     """Read a flow's rows of one table, oldest first; empty if there is no history yet. Raises
     ConfigError if it cannot be read."""
     from sqlalchemy import select
 
     from connectors.mirror.history.tables import TABLES
 
-    off = url is not None and url.reveal().strip().lower() in (HISTORY_OFF, "")
-    if off or (url is None and not default_history_file().exists()):
-        return []
     table = TABLES.tables[name]
     mine = select(table).where(table.c.source == source, table.c.target == target)
-    return _read(url, mine.order_by(table.c.at_ms, table.c.id))
+    return read(url, mine.order_by(table.c.at_ms, table.c.id)) if there_is(url) else []
 
 
-def _read(url: SecretStr | None, query: Select[Any]) -> list[dict[str, Any]]:
+def there_is(url: SecretStr) -> bool:
+    """Whether there may be a history at this URL: it is not disabled, and a default file exists."""
+    if is_off(url):
+        return False
+    path = _parsed(url.reveal()).database if url.reveal().startswith("sqlite:") else None
+    default = path is not None and Path(path).parent == default_history_directory()
+    return not default or Path(path or "").exists()
+
+
+def read(url: SecretStr, *queries: Select[Any]) -> list[dict[str, Any]]:
+    """Return the rows of all queries, one after the other. Raises ConfigError if the history
+    cannot be read."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    where = _file_url(default_history_file()) if url is None else _parsed(url.reveal())
-    engine = _engine(where)
+    engine = _engine(_parsed(url.reveal()))
     try:
         with engine.connect() as connection:
-            return [dict(row._mapping) for row in connection.execute(query)]
+            return [dict(row._mapping) for query in queries for row in connection.execute(query)]
     except SQLAlchemyError as error:
         raise ConfigError(f"Cannot read the history: {_without_url(error)}") from error
     finally:
@@ -205,10 +166,9 @@ class History:
     """Writes rows on its own thread. `add` may be called from any thread."""
 
     def __init__(self, url: str, retention_days: int, clock: Clock = SYSTEM_CLOCK) -> None:
-        """`url` "": the default file."""
         self.users = 0
         self._key = url
-        self._url = _parsed(url) if url else None
+        self._url = _parsed(url)
         self._retention_ms = retention_days * _DAY_MS
         self._clock = clock
         self._process = f"{socket.gethostname()}:{os.getpid()}"
@@ -220,21 +180,20 @@ class History:
         self._thread = threading.Thread(target=self._main, name="mirror-history", daemon=True)
         self._thread.start()
 
-    def add(self, flow: FlowTask, row: EventRow | CopiedRow | LagRow) -> None:
+    def add(self, flow: FlowTask, row: HistoryRow) -> None:
         """Queue a row and return at once."""
-        values = {"at_ms": self._clock.now_ms(), "process": self._process}
-        values |= {
-            "connector": flow.connector,
-            "task": flow.task,
-            "source": flow.source,
-            "target": flow.target,
-        }
-        values |= asdict(row)
+        task = {"connector": flow.connector, "task": flow.task}
+        clusters = {"source": flow.source, "target": flow.target}
+        self.queue(_TABLE_OF[type(row)], {**task, **clusters, **asdict(row)})
+
+    def queue(self, table: str, columns: Mapping[str, Any]) -> None:
+        """Queue a row of a table, with the time and the process, and return at once."""
+        values = {"at_ms": self._clock.now_ms(), "process": self._process, **columns}
         with self._changed:
             if len(self._waiting) >= _MOST_WAITING:
                 self._dropped += 1
                 return
-            self._waiting.append((_TABLE_OF[type(row)], values))
+            self._waiting.append((table, values))
             self._changed.notify()
 
     def close(self) -> None:
@@ -289,6 +248,7 @@ class History:
                     complained = False
                     _LOG.info("Writing the history succeeds again")
                 self._written(len(rows))
+                self._keep_small(engine)
         finally:
             if engine is not None:
                 engine.dispose()
@@ -318,20 +278,19 @@ class History:
             _LOG.warning("Dropped %d rows of the history: the database was too slow", dropped)
 
     def _open(self) -> Engine:
-        from connectors.mirror.history.tables import TABLES, prepare
+        from connectors.mirror.history.tables import create_tables, prepare
 
-        url = self._url
-        if url is None:
-            path = default_history_file()
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            url = _file_url(path)
-        engine = _engine(url)
+        if self._url.get_backend_name() == "sqlite" and self._url.database:
+            directory = Path(self._url.database).parent
+            if directory == default_history_directory():
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        engine = _engine(self._url)
         prepare(engine)
-        TABLES.create_all(engine)
+        create_tables(engine)
         return engine
 
     def _write(self, engine: Engine, rows: list[tuple[str, dict[str, Any]]]) -> None:
-        from connectors.mirror.history.tables import TABLES, delete_before
+        from connectors.mirror.history.tables import TABLES
 
         by_table: dict[str, list[dict[str, Any]]] = {}
         for table, values in rows:
@@ -339,10 +298,21 @@ class History:
         with engine.begin() as connection:
             for table, many in by_table.items():
                 connection.execute(TABLES.tables[table].insert(), many)
+
+    def _keep_small(self, engine: Engine) -> None:
+        """Merge and delete old rows now and then. What fails is due again the next time."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        from connectors.mirror.history.upkeep import keep_small
+
         now = self._clock.monotonic()
-        if now >= self._clean_at:
-            self._clean_at = now + _CLEAN_EVERY_S
-            delete_before(engine, self._clock.now_ms() - self._retention_ms)
+        if now < self._clean_at:
+            return
+        self._clean_at = now + _CLEAN_EVERY_S
+        try:
+            keep_small(engine, self._clock.now_ms(), self._retention_ms, lambda: self._closing)
+        except SQLAlchemyError as error:
+            _LOG.warning("Cannot merge old rows of the history: %s", _without_url(error))
 
 
 def _parsed(url: str) -> Any:
@@ -360,12 +330,6 @@ def _parsed(url: str) -> Any:
             key=URL_KEY,
         ) from error
     return parsed
-
-
-def _file_url(path: Path | None) -> Any:
-    from sqlalchemy.engine import URL
-
-    return URL.create("sqlite", database=str(path))
 
 
 def _engine(url: Any) -> Engine:

@@ -1,11 +1,11 @@
-"""Writes the history of one source task: losses, stalled partitions, copied ranges and lag.
+"""Writes the history of one source task: losses, stalled partitions, copied ranges, lag, samples.
 
 Belongs to the task's thread. It does nothing if the history is disabled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock
@@ -13,7 +13,15 @@ from connect.config.types import SecretStr
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.history.database import CopiedRow, EventRow, FlowTask, LagRow, open_history
+from connectors.mirror.history.database import open_history
+from connectors.mirror.history.rows import (
+    CopiedRow,
+    EventRow,
+    FlowTask,
+    HistoryRow,
+    LagRow,
+    SampleRow,
+)
 from connectors.mirror.metrics import PartitionMetrics
 
 __all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
@@ -21,6 +29,9 @@ __all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
 _LOOK_S = 1.0
 _WRITE_S = 10.0
 """Minimum interval between rows of ranges and lag, however often offsets are stored."""
+_ROWS_PER_S = 50
+"""With more partitions, a task's rows of ranges and lag come at longer intervals: the history of
+10,000 partitions then takes some 400 rows a second instead of 2,000."""
 _STUCK_AFTER_S = 3.0
 """Errors that last less than this, such as those during a leader change, get no row."""
 
@@ -50,13 +61,13 @@ class CopiedPartition(Protocol):
 class HistoryRows(Protocol):
     """The destination of rows (`history.History`)."""
 
-    def add(self, flow: FlowTask, row: EventRow | CopiedRow | LagRow) -> None:
+    def add(self, flow: FlowTask, row: HistoryRow) -> None:
         """Queue a row. Returns at once."""
 
     def close(self) -> None: ...
 
 
-OpenRows = Callable[[SecretStr | None, int], HistoryRows | None]
+OpenRows = Callable[[SecretStr, int], HistoryRows | None]
 """Opens the history, like `history.open_history`."""
 
 
@@ -86,6 +97,10 @@ class TaskHistory:
         self._from: dict[TopicPartition, int] = {}
         self._counted: dict[TopicPartition, tuple[int, int]] = {}
         self._lagged: set[TopicPartition] = set()
+        self._sample_at: float | None = None
+        self._sampled: dict[TopicPartition, tuple[int, int]] = {}
+        self._unsettled: dict[TopicPartition, CopiedPartition] = {}
+        """Those that had an error or a lag at the last look."""
 
     def lost(self, partition: CopiedPartition, loss: Loss) -> None:
         if loss.resume is not None:
@@ -176,17 +191,21 @@ class TaskHistory:
             )
             self._history.add(self._flow, row)
 
-    def look(self, partitions: Iterable[CopiedPartition]) -> None:
-        """Record which partitions stalled and which recovered. Call it often."""
+    def look(self, watched: Iterable[CopiedPartition], every: Iterable[CopiedPartition]) -> None:
+        """Record which partitions stalled and which recovered. Call it often. `watched`: at
+        least all that have an error or a lag. `every`: all partitions of the task."""
         now = self._clock.monotonic()
         if self._history is None or now < self._look_at:
             return
         self._look_at = now + _LOOK_S
+        if self._sample_at is None or now - self._sample_at >= _WRITE_S:
+            self._sample(self._history, list(every), now)
         write = now >= self._write_at
         if write:
-            self._write_at = now + _WRITE_S
+            self._write_at = now + max(_WRITE_S, len(self._reached) / _ROWS_PER_S)
             self._write_ranges(self._history)
-        for partition in partitions:
+        looked_at = {**self._unsettled, **{each.source: each for each in watched}}
+        for partition in looked_at.values():
             if write:
                 self._lag(self._history, partition)
             error, key = partition.error, partition.source
@@ -201,6 +220,8 @@ class TaskHistory:
                 self._told[key] = error
                 position = max(0, partition.acked_position)
                 self._event(partition, "stuck", "", error, side="source", first=position)
+        unsettled = self._ill_since.keys() | self._lagged
+        self._unsettled = {k: each for k, each in looked_at.items() if k in unsettled}
 
     def begun(self, key: TopicPartition, position: int) -> None:
         """Record the source offset at which a partition starts."""
@@ -252,13 +273,48 @@ class TaskHistory:
         )
         history.add(self._flow, row)
 
+    def _sample(
+        self, history: HistoryRows, partitions: Sequence[CopiedPartition], now: float
+    ) -> None:
+        """Write the task's sample since the last one. The first call only begins to count."""
+        began, self._sample_at = self._sample_at, now
+        now_ms = self._clock.now_ms()
+        records = size = 0
+        latencies: list[float] = []
+        for each in partitions:
+            counts = each.metrics.counts()
+            before = self._sampled.get(each.source, counts if began is None else (0, 0))
+            self._sampled[each.source] = counts
+            if counts[0] > before[0]:
+                records, size = records + counts[0] - before[0], size + counts[1] - before[1]
+                latency = each.metrics.latency_ms(now_ms)
+                if latency is not None:
+                    latencies.append(latency)
+        if began is None:
+            return
+        lags = [lag for each in partitions if (lag := each.lag_ms(now_ms)) is not None]
+        losses = [ms for each in partitions if (ms := each.metrics.time_to_loss_ms()) is not None]
+        row = SampleRow(
+            round((now - began) * 1000),
+            len(partitions),
+            sum(each.error is not None for each in partitions),
+            sum(each.lag or 0 for each in partitions),
+            max(lags, default=None),
+            min(losses, default=None),
+            records,
+            max(0, size),
+            sum(latencies) / len(latencies) if latencies else None,
+        )
+        history.add(self._flow, row)
+
     def forget(self, key: TopicPartition) -> None:
         """Drop the state of a partition that is no longer assigned."""
         if self._history is not None and key in self._reached:
             self._write_ranges(self._history)
-        for known in (self._ill_since, self._told, self._counted, self._from):
+        for known in (self._ill_since, self._told, self._counted, self._from, self._sampled):
             known.pop(key, None)
         self._lagged.discard(key)
+        self._unsettled.pop(key, None)
 
     def close(self) -> None:
         if self._history is not None:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Column,
+    Float,
     Index,
     Integer,
     MetaData,
@@ -19,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Engine
 
-__all__ = ["TABLES", "delete_before", "prepare"]
+__all__ = ["TABLES", "create_tables", "delete_before", "prepare"]
 
 TABLES = MetaData()
 
@@ -29,7 +30,7 @@ _AT_ONCE = 10_000
 _ID = BigInteger().with_variant(Integer, "sqlite")
 
 
-def _table(name: str, *columns: Column[Any]) -> Table:
+def _table(name: str, *columns: Column[Any], indexes: dict[str, tuple[str, ...]]) -> Table:
     return Table(
         name,
         TABLES,
@@ -40,16 +41,26 @@ def _table(name: str, *columns: Column[Any]) -> Table:
         Column("task", Integer, nullable=False),
         Column("source", String(255), nullable=False),
         Column("target", String(255), nullable=False),
-        Column("topic", String(249), nullable=False),
-        Column("partition", Integer, nullable=False),
-        Column("target_topic", String(510), nullable=False),
         *columns,
         Index(f"{name}_at", "at_ms"),
+        *(Index(f"{name}_{suffix}", *of) for suffix, of in indexes.items()),
     )
 
 
+def _partition() -> tuple[Column[Any], ...]:
+    return (
+        Column("topic", String(249), nullable=False),
+        Column("partition", Integer, nullable=False),
+        Column("target_topic", String(510), nullable=False),
+    )
+
+
+_BY_FLOW = ("source", "target", "at_ms")
+_BY_PARTITION = ("topic", "partition", "at_ms")
+
 _table(
     "mirror_events",
+    *_partition(),
     Column("kind", String(64), nullable=False),
     Column("action", String(64), nullable=False),
     Column("side", String(16)),
@@ -58,21 +69,84 @@ _table(
     Column("records", BigInteger, nullable=False),
     Column("resume", BigInteger),
     Column("text", Text, nullable=False),
+    indexes={"flow": _BY_FLOW, "partition": _BY_PARTITION},
 )
 _table(
     "mirror_ranges",
+    *_partition(),
     Column("source_start", BigInteger, nullable=False),
     Column("source_end", BigInteger, nullable=False),
     Column("target_end", BigInteger),
     Column("records", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    indexes={"partition": _BY_PARTITION},
 )
 _table(
     "mirror_lags",
+    *_partition(),
     Column("lag_records", BigInteger),
     Column("lag_ms", BigInteger),
     Column("time_to_loss_ms", BigInteger),
+    indexes={"partition": _BY_PARTITION},
 )
+_table(
+    "mirror_samples",
+    Column("span_ms", BigInteger, nullable=False),
+    Column("partitions", Integer, nullable=False),
+    Column("stuck", Integer, nullable=False),
+    Column("lag_records", BigInteger, nullable=False),
+    Column("lag_ms", BigInteger),
+    Column("time_to_loss_ms", BigInteger),
+    Column("records", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("latency_ms", Float),
+    indexes={"flow": _BY_FLOW},
+)
+_table(
+    "mirror_jobs",
+    Column("job", String(64), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("began_ms", BigInteger, nullable=False),
+    Column("parts", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("left_bytes", BigInteger, nullable=False),
+    Column("rate", Float, nullable=False),
+    Column("left_ms", BigInteger),
+    Column("text", Text, nullable=False),
+    indexes={"flow": _BY_FLOW},
+)
+Table(
+    "mirror_audit",
+    TABLES,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("process", String(255), nullable=False),
+    Column("user", String(255), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("method", String(16), nullable=False),
+    Column("path", String(500), nullable=False),
+    Column("status", Integer, nullable=False),
+    Index("mirror_audit_at", "at_ms"),
+)
+# How far rows have been merged (`upkeep`), by the name of the step; one process at a time does it.
+Table(
+    "mirror_upkeep",
+    TABLES,
+    Column("name", String(64), primary_key=True),
+    Column("until_ms", BigInteger, nullable=False),
+)
+
+
+def create_tables(engine: Engine) -> None:
+    """Create what is missing: also indexes of tables that an earlier release made."""
+    TABLES.create_all(engine)
+    for table in TABLES.tables.values():
+        for index in table.indexes:
+            index.create(engine, checkfirst=True)
 
 
 def prepare(engine: Engine) -> None:
@@ -92,6 +166,8 @@ def delete_before(engine: Engine, at_ms: int) -> None:
     """Delete rows before `at_ms` in small steps, so that other processes do not wait long for the
     file."""
     for table in TABLES.tables.values():
+        if "at_ms" not in table.c:
+            continue
         old = select(table.c.id).where(table.c.at_ms < at_ms).limit(_AT_ONCE)
         while True:
             with engine.begin() as connection:

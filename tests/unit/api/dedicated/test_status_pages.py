@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -31,12 +32,19 @@ class Worker:
     def __init__(self) -> None:
         self.metrics = MetricRegistry()
         self.connectors: list[ConnectorStatus] = []
+        self.reasons: dict[str, str] = {}
+
+    def not_ready(self) -> Mapping[str, str]:
+        return self.reasons
 
     def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
         return {"a->b": self.connectors}
 
     def group_status(self, connector: str) -> Mapping[str, Callable[[], ConnectorStatus]]:
         return {"a->b": lambda: next(c for c in self.connectors if c.name == connector)}
+
+    def source_configs(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        return {("a", "b"): {}}
 
     def app(self) -> Any:
         from api.dedicated.status_pages import create_app
@@ -105,7 +113,27 @@ def test_the_metrics_page(worker: Worker, server: ApiServer) -> None:
     assert (status, content_type) == (200, "text/plain; version=0.0.4; charset=utf-8")
     found = {m.name: m.samples[0].value for m in text_string_to_metric_families(body)}
     assert found["kafka_connect_mirror_mirrorsourceconnector_record_count"] == 5
-    assert found["kafka_connect_mirror_source_connector_record_count"] == 5
+    assert "kafka_connect_mirror_source_connector_record_count" not in found
+
+
+@pytest.mark.parametrize(
+    ("accepted", "compressed"),
+    [("gzip", True), ("deflate, gzip;q=0.5", True), ("*", True), ("gzip;q=0", False), ("", False)],
+)
+def test_the_metrics_page_is_compressed_for_clients_that_accept_it(
+    worker: Worker, server: ApiServer, accepted: str, compressed: bool
+) -> None:
+    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/metrics", headers={"Accept-Encoding": accepted})
+        answer = connection.getresponse()
+        body = answer.read()
+        assert answer.headers.get("content-encoding") == ("gzip" if compressed else None)
+    finally:
+        connection.close()
+    text = gzip.decompress(body) if compressed else body
+    assert b"kafka_connect_mirror_mirrorsourceconnector_record_count{" in text
 
 
 def test_families_of_the_metrics_page(worker: Worker, server: ApiServer) -> None:
@@ -191,6 +219,24 @@ def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -
 )
 def test_what_counts_as_healthy(shown: ConnectorStatus, healthy: bool) -> None:
     assert connector_is_healthy(shown) is healthy
+
+
+def test_a_process_lives_before_its_flows_are_ready(worker: Worker, server: ApiServer) -> None:
+    worker.reasons = {"a->b": "Cannot reach cluster b at b:9092: connection refused"}
+    assert get(server, "/health/live")[0] == 200
+    status, _, body = get(server, "/health/ready")
+    assert status == 503
+    assert json.loads(body)["flows"] == worker.reasons
+    assert "connection refused" in json.loads(body)["message"]
+
+    worker.reasons = {}
+    assert get(server, "/health/ready")[0] == 200
+
+
+def test_health_is_brief_on_request(worker: Worker, server: ApiServer) -> None:
+    worker.connectors = [connector(task(GOOD))]
+    assert set(json.loads(get(server, "/health?verbose=false")[2])) == {"status", "message"}
+    assert "connectors" in json.loads(get(server, "/health?verbose")[2])
 
 
 def test_the_root_page_and_a_page_that_is_not_there(server: ApiServer) -> None:

@@ -13,16 +13,13 @@ import pytest
 from api.cli.output.mirror_client import Output
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
-from connectors.mirror.history import database as module
-from connectors.mirror.history.database import (
-    EventRow,
-    FlowTask,
-    History,
-    LagRow,
-    default_history_file,
-    open_history,
-    read_events,
+from connectors.mirror.config.history_url import (
+    default_history_files,
+    flow_history_url,
 )
+from connectors.mirror.history import database as module
+from connectors.mirror.history.database import History, open_history, read_events
+from connectors.mirror.history.rows import EventRow, FlowTask, LagRow
 from tests.support.waiting import wait_until
 
 FLOW = FlowTask("MirrorSourceConnector", 0, "a", "b")
@@ -136,9 +133,41 @@ def test_a_url_that_is_none_is_refused_without_being_shown() -> None:
     assert caught.value.key == "mirror.history.url"
 
 
-def test_the_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+FLOW_PROPS = {
+    "source.cluster.alias": "a",
+    "target.cluster.alias": "b",
+    "source.cluster.bootstrap.servers": "one:9092, two:9092",
+    "target.cluster.bootstrap.servers": "three:9092",
+}
+
+
+def test_each_flow_has_a_default_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("STATE_DIRECTORY", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert default_history_file() == tmp_path / "connect-mirror" / "history.db"
+    url = flow_history_url(None, FLOW_PROPS).reveal()
+    assert url.startswith(f"sqlite:///{tmp_path / 'connect-mirror' / 'history-a-b-'}")
+    other = {**FLOW_PROPS, "source.cluster.bootstrap.servers": "elsewhere:9092"}
+    same = {**FLOW_PROPS, "source.cluster.bootstrap.servers": "two:9092,one:9092"}
+    assert flow_history_url(None, other).reveal() != url
+    assert flow_history_url(None, same).reveal() == url
+    assert flow_history_url(SecretStr("none"), FLOW_PROPS).reveal() == "none"
     monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/mirror:/var/lib/other")
-    assert default_history_file() == Path("/var/lib/mirror/history.db")
+    assert flow_history_url(None, FLOW_PROPS).reveal().startswith("sqlite:////var/lib/mirror/hi")
+
+
+def test_events_of_all_default_files_are_read_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match="There is no history in"):
+        read_events(None, 10)
+    for servers in ("one:9092", "two:9092"):
+        props = {**FLOW_PROPS, "source.cluster.bootstrap.servers": servers}
+        written = open_history(flow_history_url(None, props), 7)
+        assert written is not None
+        written.add(FLOW, EVENT)
+        written.close()
+    assert len(default_history_files()) == 2
+    assert [row["topic"] for row in read_events(None, 10)] == ["t", "t"]
+    assert len(read_events(None, 1)) == 1

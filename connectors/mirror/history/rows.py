@@ -1,0 +1,107 @@
+"""The rows that the mirror, backfills and audits write into the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CopiedRow", "EventRow", "FlowTask", "HistoryRow", "JobRow", "LagRow", "SampleRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTask:
+    """The flow and task that wrote a row. A backfill or audit has task 0 and its own name as
+    connector."""
+
+    connector: str
+    task: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A row of `mirror_events`. `first` to `last` are the affected offsets on the cluster that
+    `side` names."""
+
+    kind: str
+    topic: str
+    partition: int
+    target_topic: str
+    action: str
+    side: str | None
+    first: int | None
+    last: int | None
+    records: int
+    resume: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRow:
+    """A row of `mirror_ranges`: source offsets `source_start` to `source_end` (exclusive) are on
+    the target before its offset `target_end`."""
+
+    topic: str
+    partition: int
+    target_topic: str
+    source_start: int
+    source_end: int
+    target_end: int | None
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LagRow:
+    topic: str
+    partition: int
+    target_topic: str
+    lag_records: int | None
+    lag_ms: int | None
+    time_to_loss_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """A row of `mirror_samples`: one task as a whole, over the last `span_ms`.
+
+    `records` and `bytes` were copied in this time. `lag_records` is the sum of its partitions,
+    `lag_ms` the highest and `time_to_loss_ms` the lowest; None: not known, or none is expected.
+    `latency_ms` is the mean of the partitions that moved.
+    """
+
+    span_ms: int
+    partitions: int
+    stuck: int
+    lag_records: int
+    lag_ms: int | None
+    time_to_loss_ms: int | None
+    records: int
+    bytes: int
+    latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A row of `mirror_jobs`: the progress of a backfill or an audit, the newest of its `job`.
+
+    `state`: running, done, failed or stopped. `done` and `failed` count the job's parts (partitions
+    of a backfill, ranges of an audit). `left_ms`: the expected time to its end; None: not known.
+    """
+
+    job: str
+    kind: str
+    state: str
+    began_ms: int
+    parts: int
+    done: int
+    failed: int
+    records: int
+    bytes: int
+    left_bytes: int
+    rate: float
+    left_ms: int | None
+    text: str
+
+
+HistoryRow = EventRow | CopiedRow | LagRow | SampleRow | JobRow
