@@ -15,6 +15,8 @@ Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored
     1    the command line is wrong, or help was asked for
     2    the worker could not be started, failed while it ran, or did not stop in time
+    3    --check: an error was found
+    78   the properties are wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
 """
 
@@ -25,7 +27,14 @@ import logging
 from collections.abc import Sequence
 from typing import NoReturn
 
-from api.cli.exit_process import leave
+from api.cli.logs import add_log_option
+from api.cli.processes.exit_process import leave
+from api.cli.processes.worker_processes import (
+    WorkerProcesses,
+    ask_to_stop_with_parent,
+    spread_listeners,
+    worker_count,
+)
 from api.cli.program import run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
@@ -34,15 +43,12 @@ from api.cli.worker_command import (
     run_worker,
     worker_properties,
 )
-from api.cli.worker_plugins import plugin_registry
-from api.cli.worker_processes import (
-    WorkerProcesses,
-    ask_to_stop_with_parent,
-    spread_listeners,
-    worker_count,
-)
+from api.cli.worker_start.check import check_worker
+from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
+from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.process_metrics import register_process_metrics
 from connect.metrics.registry import MetricRegistry
@@ -66,10 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         description="Run a worker of a Kafka Connect cluster.",
         epilog=(
             "Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 the start failed "
-            "or the worker ended unexpectedly."
+            "or the worker ended unexpectedly, 78 wrong properties."
         ),
     )
     add_version(parser)
+    add_log_option(parser)
     parser.add_argument("config", metavar="worker.properties", help="the worker's properties file")
     parser.add_argument(
         "--workers",
@@ -77,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
         default=1,
         metavar="N",
         help="number of worker processes to run on this host (default: 1)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="say whether the cluster answers and what would be created; change nothing",
     )
     parser.add_argument("--worker-number", type=worker_count, default=0, help=argparse.SUPPRESS)
     return parser
@@ -94,12 +106,27 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: argparse.Namespace) -> int:
+    if arguments.check:
+        return _check(arguments.config)
     if arguments.workers == 1:
         return run(arguments.config, arguments.worker_number)
     processes = WorkerProcesses("api.cli.distributed", [arguments.config], arguments.workers)
     # Report invalid properties once, in the parent, instead of once per process.
     DistributedConfig.from_properties(worker_properties(arguments.config))
     return processes.run()
+
+
+def _check(config_file: str) -> int:
+    props = worker_properties(config_file)
+    group, worker = DistributedConfig.from_properties(props), WorkerConfig.from_properties(props)
+    offsets = TopicSpec(
+        worker.offset_storage_topic,
+        worker.offset_storage_partitions,
+        worker.offset_storage_replication_factor,
+        worker.offset_storage_topic_configs,
+    )
+    topics = {"offset": offsets, "status": group.status_topic, "config": group.config_topic}
+    return check_worker(worker, topics)
 
 
 def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
@@ -128,7 +155,8 @@ def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
             clock=clock,
         )
 
-    return run_worker(rest, make_herder, _await_group)
+    client = WorkerConfig.from_properties(props).own_client_properties("contact")
+    return run_worker(rest, client, make_herder, _await_group)
 
 
 def _await_group(herder: DistributedHerder) -> None:

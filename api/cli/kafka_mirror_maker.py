@@ -23,12 +23,12 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from api.cli.exit_process import leave
-from api.cli.process_group import ProcessGroup
+from api.cli.processes.exit_process import leave
+from api.cli.processes.process_group import ProcessGroup
+from api.cli.processes.stop_signals import StopSignal
+from api.cli.processes.worker_processes import ask_to_stop_with_parent
 from api.cli.program import EXIT_OK, EXIT_USAGE, STOP_S, UsageParser, positive, run_program
-from api.cli.stop_signals import StopSignal
 from api.cli.version import add_version
-from api.cli.worker_processes import ask_to_stop_with_parent
 from connect.clock import Deadline
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders

@@ -1,13 +1,28 @@
-"""Logging of the command-line programs: one line per event on stderr."""
+"""Logging of the command-line programs on stderr, as text or as JSON, one line an event.
+
+With `--log-format json`, or CONNECT_LOG_FORMAT=json, each line is an object with `time` (UTC),
+`level`, `logger`, `message` and, where they are known, `flow`, `connector`, `task` and `exception`.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import logging
+import os
+import re
 import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
 
+from api.cli.output.log_repeats import RepeatLimit
 from connect.config.secrets import without_secrets
+from connect.errors import ConfigError
 
-__all__ = ["configure_logging"]
+__all__ = ["add_log_option", "configure_logging"]
+
+TEXT, JSON = LOG_FORMATS = ("text", "json")
+LOG_FORMAT_VARIABLE = "CONNECT_LOG_FORMAT"
 
 FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s (%(name)s)"
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
@@ -24,12 +39,69 @@ class _Redacting(logging.Formatter):
         return without_secrets(super().format(record))
 
 
-def configure_logging(level: int = logging.INFO) -> None:
-    """Send log messages of `level` and above to stderr. Call once, at the start of a program."""
+class _JsonLines(logging.Formatter):
+    """Formats an event as one line of JSON, without secrets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": without_secrets(record.getMessage()),
+            **_origin(record),
+        }
+        if record.exc_info:
+            document["exception"] = without_secrets(self.formatException(record.exc_info))
+        return json.dumps(document, ensure_ascii=False)
+
+
+_THREAD = re.compile(r"(?:connector-(?P<connector>.+)|task-(?P<of>.+)-(?P<task>\d+))")
+_FLOW = re.compile(r"(?:flow )?([\w.-]+->[\w.-]+)\b")
+
+
+def _origin(record: logging.LogRecord) -> dict[str, object]:
+    """Return flow, connector and task of an event, as far as its thread or message names them."""
+    found: dict[str, object] = {}
+    thread = record.threadName or ""
+    flow = _FLOW.match(thread) or _FLOW.match(record.getMessage())
+    if flow is not None:
+        found["flow"] = flow[1]
+    owner = _THREAD.fullmatch(thread)
+    if owner is not None:
+        found["connector"] = owner["connector"] or owner["of"]
+        if owner["task"] is not None:
+            found["task"] = int(owner["task"])
+    return found
+
+
+def add_log_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--log-format`, which sets `log_format`."""
+    parser.add_argument(
+        "--log-format",
+        choices=LOG_FORMATS,
+        help=f"format of the log (default: ${LOG_FORMAT_VARIABLE}, else text)",
+    )
+
+
+def configure_logging(
+    level: int = logging.INFO,
+    log_format: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
+    """Send log messages of `level` and above to stderr. Call once, at the start of a program.
+
+    `log_format`: None takes it from the environment. Raises `ConfigError`. Equal messages are
+    limited to a few a minute, and counted.
+    """
+    chosen = log_format or environment.get(LOG_FORMAT_VARIABLE) or TEXT
+    if chosen not in LOG_FORMATS:
+        raise ConfigError(
+            f"Invalid value {chosen} for {LOG_FORMAT_VARIABLE}: use {' or '.join(LOG_FORMATS)}"
+        )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Redacting(FORMAT, TIME_FORMAT))
+    handler.setFormatter(_JsonLines() if chosen == JSON else _Redacting(FORMAT, TIME_FORMAT))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [RepeatLimit(handler)]
     root.setLevel(level)
     for name in CHATTY:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

@@ -21,12 +21,12 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.exit_process import leave
+from api.cli.processes.exit_process import leave
 from api.cli.program import (
     EXIT_ERROR,
     EXIT_OK,
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from connectors.mirror.audit.plan import AuditRange
     from connectors.mirror.audit.planner import AuditPlan, FlowToAudit
     from connectors.mirror.audit.report import AuditReport
+    from connectors.mirror.history.jobs import JobHistory, JobState
     from connectors.mirrormaker.flow_lookup import NamedFlow
 
-__all__ = ["command", "main"]
+__all__ = ["add_options", "check_options", "command", "main", "run_audit"]
 
 EXIT_DIFFERENT = 3
 EXIT_UNACCOUNTED = 4
@@ -59,8 +60,6 @@ PROGRAM = "connect-mirror-audit"
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES
-
     parser = UsageParser(
         prog=PROGRAM,
         description="Compare the records of a flow's copies with their sources.",
@@ -73,6 +72,16 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--flow", metavar="A->B", help="the flow to audit; optional if there is only one"
     )
+    add_options(parser)
+    arguments = parser.parse_args(argv)
+    check_options(parser, arguments)
+    return arguments
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `run_audit` reads, besides `config` and `flow`."""
+    from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES
+
     parser.add_argument(
         "--topics", metavar="REGEX", help="audit only source topics whose whole name matches REGEX"
     )
@@ -128,22 +137,26 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="copy records that are missing at the end of a partition; stop the mirror first",
     )
-    arguments = parser.parse_args(argv)
+
+
+def check_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """End with the parser's usage error if options exclude each other."""
     if arguments.repair and arguments.mode == "ledger":
         parser.error(
             "--repair needs --mode logs, because --mode ledger does not find which records are "
             "missing"
         )
-    return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_program(PROGRAM, lambda: _arguments(argv), _run)
+    return run_program(PROGRAM, lambda: _arguments(argv), run_audit)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    from api.cli.output.audit import print_repairs, print_report
+def run_audit(arguments: argparse.Namespace) -> int:
+    """Audit and print the report. Returns the exit code. `output`: a format, or None."""
+    from connectors.mirror.config.source import SourceConfig
+    from connectors.mirror.history.jobs import JobHistory
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.requirements import require_spark
 
@@ -151,11 +164,22 @@ def _run(arguments: argparse.Namespace) -> int:
         require_spark(WITHOUT_SPARK)
     named = named_flow(arguments.config, arguments.flow)
     flow = _flow(named)
-    if arguments.mode == "ledger":
-        return _run_ledger(flow, arguments)
+    with closing(JobHistory("audit", SourceConfig.from_properties(named.properties))) as history:
+        if arguments.mode == "ledger":
+            return _run_ledger(flow, arguments, history)
+        return _run_logs(named, flow, arguments, history)
+
+
+def _run_logs(
+    named: NamedFlow, flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory
+) -> int:
+    from api.cli.output.audit import print_repairs
+    from api.cli.output.formats import is_document
+
     with _engine(arguments, flow) as engine:
-        plan, report = _audit(flow, arguments, engine)
-        print_report(report)
+        plan, report = _audit(flow, arguments, engine, history)
+        if not is_document(arguments):
+            _print_report(arguments, report)
         if arguments.repair and not report.equal:
             from connectors.mirror.audit.repair import repair
             from connectors.mirror.inspect.flow import DedicatedFlow
@@ -163,18 +187,40 @@ def _run(arguments: argparse.Namespace) -> int:
 
             live = look_at_flow(DedicatedFlow(named.name, named.properties, named.worker))
             repairs = repair(flow, plan, report, live)
-            print_repairs(repairs)
+            if not is_document(arguments):
+                print_repairs(repairs, output=getattr(arguments, "output", None))
             if any(each.copied for each in repairs):
-                plan, report = _audit(flow, arguments, engine)
-                print_report(report)
+                plan, report = _audit(flow, arguments, engine, history)
+                if not is_document(arguments):
+                    _print_report(arguments, report)
+    if is_document(arguments):
+        _print_report(arguments, report)
     _write_json(arguments, report.to_json())
+    _end(history, complete=report.complete, equal=report.equal)
     if not report.equal:
         return EXIT_DIFFERENT
     return EXIT_OK if report.complete else EXIT_ERROR
 
 
-def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
+def _print_report(arguments: argparse.Namespace, report: AuditReport) -> None:
+    from api.cli.output.audit import print_report
+    from api.cli.output.formats import print_result
+
+    print_result(arguments, report.to_json, lambda output: print_report(report, output=output))
+
+
+def _end(history: JobHistory, *, complete: bool, equal: bool) -> None:
+    if not equal:
+        history.end("failed", "The clusters differ: see the audit's report")
+    elif complete:
+        history.end("done", "No difference found")
+    else:
+        history.end("failed", "Some ranges could not be read: see the audit's report")
+
+
+def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory) -> int:
     from api.cli.output.audit import print_ledger
+    from api.cli.output.formats import print_result
     from connectors.mirror.audit.map_check import (
         LedgerReport,
         check_ledger,
@@ -195,10 +241,11 @@ def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
     outcomes: list[RangeOutcome] = []
     if ranges:
         with _engine(arguments, flow) as engine:
-            outcomes = _outcomes(engine, setup, ranges)
+            outcomes = _outcomes(engine, setup, ranges, history)
     report = LedgerReport(checks, make_report(plan, outcomes, time.monotonic() - began), whole)
-    print_ledger(report)
+    print_result(arguments, report.to_json, lambda output: print_ledger(report, output=output))
     _write_json(arguments, report.to_json())
+    _end(history, complete=report.samples.complete, equal=not report.different)
     if report.different:
         return EXIT_DIFFERENT
     if not report.samples.complete:
@@ -207,13 +254,13 @@ def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace) -> int:
 
 
 def _audit(
-    flow: FlowToAudit, arguments: argparse.Namespace, engine: AuditEngine
+    flow: FlowToAudit, arguments: argparse.Namespace, engine: AuditEngine, history: JobHistory
 ) -> tuple[AuditPlan, AuditReport]:
     from connectors.mirror.audit.report import make_report
 
     plan = _plan(flow, arguments)
     began = time.monotonic()
-    outcomes = _outcomes(engine, plan.setup, plan.ranges)
+    outcomes = _outcomes(engine, plan.setup, plan.ranges, history)
     return plan, make_report(plan, outcomes, time.monotonic() - began)
 
 
@@ -231,17 +278,39 @@ def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
 
 
 def _outcomes(
-    engine: AuditEngine, setup: AuditSetup, ranges: Sequence[AuditRange]
+    engine: AuditEngine, setup: AuditSetup, ranges: Sequence[AuditRange], history: JobHistory
 ) -> list[RangeOutcome]:
     """Audit these ranges and show the progress."""
     from api.cli.output.audit_progress import AuditProgress
 
+    began = time.monotonic()
     found: list[RangeOutcome] = []
+    history.tell(_state(ranges, found, 0.0))
     with AuditProgress(ranges) as progress:
         for outcome in engine(setup, ranges):
             found.append(outcome)
             progress.note(outcome)
+            history.tell(_state(ranges, found, time.monotonic() - began))
     return found
+
+
+def _state(ranges: Sequence[AuditRange], found: Sequence[RangeOutcome], seconds: float) -> JobState:
+    """The progress, from the planned sizes of both sides of the ranges."""
+    from connectors.mirror.history.jobs import JobState
+
+    read = sum(2 * each.range.bytes for each in found)
+    left = sum(2 * each.bytes for each in ranges) - read
+    rate = read / seconds if seconds > 0 else 0.0
+    return JobState(
+        parts=len(ranges),
+        done=len(found),
+        failed=sum(each.result is None for each in found),
+        records=0,
+        bytes=read,
+        left_bytes=max(0, left),
+        rate=rate,
+        left_s=left / rate if rate > 0 else None,
+    )
 
 
 def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> None:

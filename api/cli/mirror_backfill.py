@@ -24,7 +24,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.exit_process import leave
+from api.cli.processes.exit_process import leave
 from api.cli.program import (
     EXIT_ERROR,
     EXIT_OK,
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from connectors.mirror.backfill.request import BackfillRequest
     from connectors.mirror.backfill.scheduler import SchedulerOptions
     from connectors.mirror.backfill.session import BackfillSession
+    from connectors.mirror.history.jobs import JobHistory, JobState
     from connectors.mirror.inspect.flow import DedicatedFlow
 
-__all__ = ["command", "main"]
+__all__ = ["add_options", "check_options", "command", "main", "run_backfill"]
 
 EXIT_REFUSED = 3
 EXIT_STOPPED = 4
@@ -104,6 +105,14 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--flow", metavar="A->B", help="flow to backfill; optional if only one flow copies topics"
     )
+    add_options(parser)
+    arguments = parser.parse_args(argv)
+    check_options(parser, arguments)
+    return arguments
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `run_backfill` reads, besides `config` and `flow`."""
     parser.add_argument(
         "--topics",
         metavar="REGEX",
@@ -164,20 +173,23 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="write the state of each partition to FILE while the backfill runs",
     )
-    found = parser.parse_args(argv)
+
+
+def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    """End with the parser's usage error if options exclude each other."""
     if found.since is not None and found.first is not None:
         parser.error("--since and --from exclude each other: use one of them")
     if found.until is not None and found.last is not None:
         parser.error("--until and --to exclude each other: use one of them")
-    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_program(PROGRAM, lambda: _arguments(argv), _run_unless_refused)
+    return run_program(PROGRAM, lambda: _arguments(argv), run_backfill)
 
 
-def _run_unless_refused(arguments: argparse.Namespace) -> int:
+def run_backfill(arguments: argparse.Namespace) -> int:
+    """Copy, or print the plan. Returns the exit code. `output`: a format, or None."""
     from connectors.mirror.backfill.errors import BackfillRefused
 
     try:
@@ -189,9 +201,11 @@ def _run_unless_refused(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from api.cli.output.backfill import ProgressView, print_plan, to_json, write_json
+    from api.cli.output.formats import is_document, print_result
     from connectors.mirror.backfill.cluster_facts import ClusterSurvey
     from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
+    from connectors.mirror.history.jobs import JobHistory
     from connectors.mirror.inspect.flow import DedicatedFlow
     from connectors.mirrormaker.check.backfill_warnings import backfill_warnings
     from connectors.mirrormaker.flow_lookup import named_flow
@@ -207,14 +221,30 @@ def _run(arguments: argparse.Namespace) -> int:
         session = stack.enter_context(closing(BackfillSession(flow, gatherer, view.say)))
         plan, facts = session.look() if arguments.plan else session.prepare()
         missing = [topic.remote for topic in facts.missing.create]
-        print_plan(urgent_first(plan.jobs), missing, backfill_warnings(facts, plan.jobs, gatherer))
+        warnings = backfill_warnings(facts, plan.jobs, gatherer)
+        if arguments.plan:
+            print_result(
+                arguments,
+                lambda: to_json(plan.jobs, None),
+                lambda output: print_plan(
+                    urgent_first(plan.jobs), missing, warnings, output=output
+                ),
+            )
+        elif not is_document(arguments):
+            print_plan(
+                urgent_first(plan.jobs),
+                missing,
+                warnings,
+                output=getattr(arguments, "output", None),
+            )
         if arguments.plan:
             if arguments.json is not None:
                 write_json(arguments.json, to_json(plan.jobs, None))
             return EXIT_OK
+        history = stack.enter_context(closing(JobHistory("backfill", flow.config)))
         engine, slots = _engine(stack, arguments, flow, gatherer)
         dealing = SchedulerOptions(slots, int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
-        return _copy(arguments, session, plan, engine, dealing, view)
+        return _copy(arguments, session, plan, engine, dealing, view, history)
 
 
 def _copy(
@@ -224,9 +254,11 @@ def _copy(
     engine: PieceEngine,
     dealing: SchedulerOptions,
     view: ProgressView,
+    history: JobHistory,
 ) -> int:
-    from api.cli.output.backfill import print_result, to_json, write_json
-    from api.cli.stop_signals import StopSignal
+    from api.cli.output import backfill, formats
+    from api.cli.output.backfill import to_json, write_json
+    from api.cli.processes.stop_signals import StopSignal
     from connectors.mirror.backfill.scheduler import urgent_first
 
     stop = StopSignal()
@@ -237,6 +269,7 @@ def _copy(
         nonlocal last, written_at
         last = progress
         view.show(progress)
+        history.tell(_state(progress))
         if arguments.json is not None and time.monotonic() - written_at >= JSON_S:
             written_at = time.monotonic()
             write_json(arguments.json, to_json(plan.jobs, progress))
@@ -247,10 +280,34 @@ def _copy(
         view.end()
         if arguments.json is not None:
             write_json(arguments.json, to_json(plan.jobs, last))
-    print_result(urgent_first(plan.jobs), outcome.progress, outcome.stopped)
+    formats.print_result(
+        arguments,
+        lambda: to_json(plan.jobs, last),
+        lambda output: backfill.print_result(
+            urgent_first(plan.jobs), outcome.progress, outcome.stopped, output=output
+        ),
+    )
+    history.tell(_state(outcome.progress))
     if outcome.stopped:
+        history.end("stopped", "Start it again to continue")
         return EXIT_STOPPED
+    history.end("done" if outcome.complete else "failed")
     return EXIT_OK if outcome.complete else EXIT_ERROR
+
+
+def _state(progress: JobProgress) -> JobState:
+    from connectors.mirror.history.jobs import JobState
+
+    return JobState(
+        parts=progress.partitions,
+        done=progress.done,
+        failed=progress.failed,
+        records=progress.copied_records,
+        bytes=progress.copied_bytes,
+        left_bytes=progress.left_bytes,
+        rate=progress.rate,
+        left_s=progress.left_s,
+    )
 
 
 def _engine(

@@ -3,8 +3,11 @@
     connect-mirror-client clusters  WHERE [--json]
     connect-mirror-client topics    WHERE [--from ALIAS] [--json]
     connect-mirror-client history   [--url URL] [--limit N] [--json]
+    connect-mirror-client acls      --config mm2.properties --principal User:NAME
     connect-mirror-client translate WHERE --from ALIAS [--to ALIAS] (--group ID | --groups PATTERN)
                                     [--checkpoints] [--dry-run | --commit [--rewind]] [--json]
+    connect-mirror-client start     --config FILE [--flow 'A->B']
+                                    (--group ID | --timestamp TIME | --file FILE) [--commit]
 
 WHERE names the target cluster: `--config mm2.properties` with `--to ALIAS`, or `--bootstrap
 HOST:PORT` with `--command-config FILE` for its security and replication policy.
@@ -27,8 +30,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from api.cli.exit_process import leave
+from api.cli import acls, start_offsets
 from api.cli.output.mirror_client import Output
+from api.cli.processes.exit_process import leave
 from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program
 from api.cli.version import add_version
 from connect.clock import Deadline
@@ -48,7 +52,17 @@ from connectors.mirror.failover import (
 from connectors.mirror.history.database import read_events
 from connectors.mirrormaker.config.mm2_properties import Flow, MirrorMakerConfig
 
-__all__ = ["command", "main"]
+__all__ = [
+    "add_history_options",
+    "add_topics_options",
+    "add_translate_options",
+    "command",
+    "main",
+    "run_clusters",
+    "run_history",
+    "run_topics",
+    "run_translate",
+]
 
 EXIT_INCOMPLETE, EXIT_NO_ANSWER = 1, 3
 
@@ -88,8 +102,8 @@ def _parser() -> MirrorParser:
     where.add_argument("--json", action="store_true", help="print one JSON document")
     parser = MirrorParser(
         prog=PROGRAM,
-        description="Show what is mirrored into a cluster, and move consumer groups between "
-        "clusters.",
+        description="Show what is mirrored into a cluster, move consumer groups between "
+        "clusters, and print the ACLs that flows need.",
         epilog="Exit codes: 0 done, 1 not everything could be translated or committed, 2 wrong "
         "properties, 3 a cluster did not answer, 255 wrong command line.",
     )
@@ -101,19 +115,43 @@ def _parser() -> MirrorParser:
     topics = commands.add_parser(
         "topics", parents=[where], help="list heartbeats, checkpoints and copied topics"
     )
-    topics.add_argument(
-        "--from", dest="source", metavar="ALIAS", help="list only topics copied from this cluster"
+    add_topics_options(topics)
+    translate = commands.add_parser(
+        "translate",
+        parents=[where],
+        help="translate the offsets of consumer groups to the target",
     )
-    _add_translate(
+    add_translate_options(translate)
+    translate.add_argument(
+        "--from-bootstrap",
+        metavar="HOST:PORT",
+        help="with --bootstrap: bootstrap server of that cluster",
+    )
+    start_offsets.add_arguments(
         commands.add_parser(
-            "translate",
-            parents=[where],
-            help="translate the offsets of consumer groups to the target",
+            "start", help="set where a flow begins that takes over from another tool"
         )
+    )
+    acls.add_arguments(
+        commands.add_parser("acls", help="print kafka-acls.sh commands that grant what flows need")
     )
     history = commands.add_parser(
         "history", help=("show lost records, quarantined records and stalls")
     )
+    add_history_options(history)
+    history.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def add_topics_options(topics: argparse.ArgumentParser) -> None:
+    """Add the options of `topics` besides those that name the cluster."""
+    topics.add_argument(
+        "--from", dest="source", metavar="ALIAS", help="list only topics copied from this cluster"
+    )
+
+
+def add_history_options(history: argparse.ArgumentParser) -> None:
+    """Add the options of `history` besides the format."""
     where_history = history.add_mutually_exclusive_group()
     where_history.add_argument(
         "--url",
@@ -127,22 +165,16 @@ def _parser() -> MirrorParser:
     history.add_argument(
         "--limit", type=int, default=100, metavar="N", help=("show only the newest N events")
     )
-    history.add_argument("--json", action="store_true", help="print one JSON document")
-    return parser
 
 
-def _add_translate(translate: argparse.ArgumentParser) -> None:
+def add_translate_options(translate: argparse.ArgumentParser) -> None:
+    """Add the options of `translate` besides those that name the clusters."""
     translate.add_argument(
         "--from",
         dest="source",
         metavar="ALIAS",
         required=True,
         help="cluster that the groups consume from",
-    )
-    translate.add_argument(
-        "--from-bootstrap",
-        metavar="HOST:PORT",
-        help="with --bootstrap: bootstrap server of that cluster",
     )
     groups = translate.add_mutually_exclusive_group(required=True)
     groups.add_argument("--group", metavar="ID", help="ID of one group")
@@ -180,11 +212,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "acls":
+        return acls.run(arguments)
     run = {
-        "clusters": _clusters,
-        "topics": _topics,
-        "translate": _translate,
-        "history": _history,
+        "clusters": run_clusters,
+        "topics": run_topics,
+        "translate": run_translate,
+        "history": run_history,
+        "start": start_offsets.run,
     }[arguments.command]
     return run(arguments, Output(sys.stdout, as_json=arguments.json))
 
@@ -201,13 +236,13 @@ def _client(arguments: argparse.Namespace) -> MirrorClient:
     return MirrorClient(props, timeout_s=arguments.timeout)
 
 
-def _clusters(arguments: argparse.Namespace, output: Output) -> int:
+def run_clusters(arguments: argparse.Namespace, output: Output) -> int:
     with _client(arguments) as client:
         output.clusters({a: client.replication_hops(a) for a in client.upstream_clusters()})
     return EXIT_OK
 
 
-def _topics(arguments: argparse.Namespace, output: Output) -> int:
+def run_topics(arguments: argparse.Namespace, output: Output) -> int:
     with _client(arguments) as client:
         output.topics(
             heartbeats=client.heartbeat_topics(),
@@ -220,7 +255,7 @@ def _topics(arguments: argparse.Namespace, output: Output) -> int:
     return EXIT_OK
 
 
-def _history(arguments: argparse.Namespace, output: Output) -> int:
+def run_history(arguments: argparse.Namespace, output: Output) -> int:
     url = _history_url(arguments)
     output.events(read_events(url, max(1, arguments.limit)))
     return EXIT_OK
@@ -246,7 +281,7 @@ def _history_url(arguments: argparse.Namespace) -> SecretStr | None:
 # The translate command.
 
 
-def _translate(arguments: argparse.Namespace, output: Output) -> int:
+def run_translate(arguments: argparse.Namespace, output: Output) -> int:
     clusters = _move_clusters(arguments)
     deadline = Deadline(arguments.timeout)
     plan = _plan(arguments, clusters, _pattern(arguments), deadline)

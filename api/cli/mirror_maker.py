@@ -6,11 +6,15 @@ Processes with the same properties, on any hosts, share the work of each flow. `
 of them on this host. The first uses `metrics.listener` and `listeners` from the properties; the
 others listen on the same hosts and free ports, and log their ports.
 
+A change of the file is applied within seconds, and at SIGHUP at once: flows are added, removed and
+changed while the others go on.
+
 Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: no error found
     1    --check: an error would prevent a flow from working, as the report says
-    2    the properties are wrong, or the mirrors failed while running
+    2    the mirrors failed while running
     3    the mirrors could not be started
+    78   the properties are wrong
     255  the command line is wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
 """
@@ -25,18 +29,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.exit_process import leave
 from api.cli.file_watch import FileWatch
-from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program, share_interpreter
-from api.cli.stop_signals import StopSignal
-from api.cli.version import add_version
-from api.cli.worker_processes import (
+from api.cli.logs import add_log_option
+from api.cli.processes.exit_process import leave
+from api.cli.processes.stop_signals import HangupSignal, StopSignal
+from api.cli.processes.worker_processes import (
     WorkerProcesses,
     ask_to_stop_with_parent,
     on_free_port,
     spread_listeners,
     worker_count,
 )
+from api.cli.program import (
+    EXIT_CONFIG,
+    EXIT_ERROR,
+    EXIT_OK,
+    MirrorParser,
+    run_program,
+    share_interpreter,
+    tell_missing_parts,
+)
+from api.cli.version import add_version
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
@@ -46,7 +59,7 @@ if TYPE_CHECKING:
     from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
     from connectors.mirrormaker.mirror_maker import MirrorMaker
 
-__all__ = ["command", "main"]
+__all__ = ["add_run_options", "command", "main", "print_check", "run_flows"]
 
 EXIT_IN_THE_WAY = 1
 EXIT_START = 3
@@ -68,12 +81,28 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog=PROGRAM,
         description="Mirror topics between Kafka clusters.",
         epilog="Exit codes: 0 stopped cleanly, 1 --check found an error, "
-        "2 error, 3 start failed, 255 wrong command line.",
+        "2 failed while running, 3 start failed, 78 wrong properties, 255 wrong command line.",
     )
     add_version(parser)
     parser.add_argument(
         "config", type=Path, metavar="mm2.properties", help="MirrorMaker 2 configuration file"
     )
+    add_run_options(parser)
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help=(
+            "connect, print what would be mirrored, created and skipped with the reasons, and "
+            "change nothing"
+        ),
+    )
+    # Java accepts both "--clusters a b file" and "file --clusters a b".
+    return parser.parse_args(_file_first(list(sys.argv[1:] if argv is None else argv)))
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `run_flows` reads, besides `config`."""
+    add_log_option(parser)
     parser.add_argument(
         "--clusters",
         nargs="+",
@@ -88,16 +117,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="number of processes to run on this host (default: 1)",
     )
     parser.add_argument("--worker-number", type=worker_count, default=1, help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help=(
-            "connect, print what would be mirrored, created and skipped with the reasons, and "
-            "change nothing"
-        ),
-    )
-    # Java accepts both "--clusters a b file" and "file --clusters a b".
-    return parser.parse_args(_file_first(list(sys.argv[1:] if argv is None else argv)))
 
 
 def _file_first(argv: list[str]) -> list[str]:
@@ -115,30 +134,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         PROGRAM,
         lambda: _arguments(argv),
         _main,
-        ((ConfigError, EXIT_ERROR), (ConnectError, EXIT_START)),
+        ((ConfigError, EXIT_CONFIG), (ConnectError, EXIT_START)),
         lambda arguments: logging.WARNING if arguments.check else logging.INFO,
     )
 
 
 def _main(arguments: argparse.Namespace) -> int:
+    if arguments.check:
+        return print_check(_load(arguments.config), arguments.clusters)
+    return run_flows(arguments)
+
+
+def run_flows(arguments: argparse.Namespace) -> int:
+    """Run the flows of `arguments.config` until a signal ends them. Returns the exit code. Raises
+    the error that prevented the start."""
     # Start to watch before the file is read, so that no later change is missed.
     watch = FileWatch(arguments.config)
     config = _load(arguments.config)
-    if arguments.check:
-        return _check(config, arguments.clusters)
     if arguments.workers > 1:
         return _supervise(config, arguments)
     return _run(config, arguments, watch)
 
 
 def _load(path: Path) -> MirrorMakerConfig:
-    from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+    # Slow to import, and not needed for --help.
+    from connectors.mirrormaker import flow_lookup
 
-    try:
-        return MirrorMakerConfig.from_file(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(f"Cannot read the configuration file {path}: {reason}") from error
+    return flow_lookup.load_file(path)
 
 
 def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
@@ -146,7 +168,8 @@ def _supervise(config: MirrorMakerConfig, arguments: argparse.Namespace) -> int:
     config.validate(arguments.clusters)
     clusters = ["--clusters", *arguments.clusters] if arguments.clusters else []
     own = [str(arguments.config), *clusters]
-    return WorkerProcesses("api.cli.mirror_maker", own, arguments.workers).run()
+    processes = WorkerProcesses("api.cli.mirror_maker", own, arguments.workers, pass_hangup=True)
+    return processes.run()
 
 
 def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWatch) -> int:
@@ -156,24 +179,29 @@ def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWa
 
     for warning in config.warnings:
         log.warning("%s", warning)
-    stop = StopSignal()
+    stop, hangup = StopSignal(), HangupSignal()
     ask_to_stop_with_parent()
     share_interpreter()
+    tell_missing_parts(log)
     number: int = arguments.worker_number
     with _internal_rest(config, number) as rest:
         maker = MirrorMaker(config, arguments.clusters, None if rest is None else rest.reach)
         if rest is not None:
             rest.serve(maker.herder)
         with _metrics_page(config, maker, number):
-            return _mirror(maker, stop, lambda: _renew(maker, arguments.config, watch))
+            return _mirror(maker, stop, lambda: _renew(maker, arguments.config, watch, hangup))
 
 
-def _renew(maker: MirrorMaker, path: Path, watch: FileWatch) -> None:
-    """If the file has changed, apply the keys that may change while flows run."""
-    if not watch.changed():
+def _renew(maker: MirrorMaker, path: Path, watch: FileWatch, hangup: HangupSignal) -> None:
+    """If the file has changed, or at SIGHUP, apply the file as it is now."""
+    from connect.clock import Deadline
+
+    # Ask both: a change that SIGHUP applies must not be applied again.
+    changed, asked = watch.changed(), hangup.taken()
+    if not (changed or asked):
         return
     try:
-        maker.renew(_load(path))
+        maker.renew(_load(path), Deadline(STOP_S))
     except ConfigError as error:
         log.error("Ignoring the changes to %s: %s", path, error)
 
@@ -239,7 +267,8 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
         server.stop()
 
 
-def _check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
+def print_check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
+    """Print what the flows would do. Returns the exit code."""
     from api.cli.output.check import print_report
     from connectors.mirrormaker.check.check import check
 

@@ -20,9 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-from api.cli.exit_process import leave
+from api.cli.processes.exit_process import leave
+from api.cli.processes.stop_signals import StopSignal
 from api.cli.program import EXIT_ERROR, EXIT_OK, EXIT_USAGE, UsageParser, run_program
-from api.cli.stop_signals import StopSignal
 from api.cli.version import add_version
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders

@@ -14,6 +14,7 @@ from typing import NoReturn
 from connect.errors import ConfigError, ConnectError
 
 __all__ = [
+    "EXIT_CONFIG",
     "EXIT_ERROR",
     "EXIT_OK",
     "EXIT_USAGE",
@@ -26,9 +27,13 @@ __all__ = [
     "positive",
     "run_program",
     "share_interpreter",
+    "tell_missing_parts",
 ]
 
 EXIT_OK, EXIT_USAGE, EXIT_ERROR = 0, 1, 2
+EXIT_CONFIG = 78
+"""The configuration of a long-running program is wrong: a restart cannot help (EX_CONFIG of
+sysexits.h)."""
 
 STOP_S = 25.0
 """Time limit for a clean stop of a worker; a stop usually takes much less. Service managers kill
@@ -64,6 +69,14 @@ class MirrorParser(UsageParser):
 def share_interpreter() -> None:
     """Let the threads of a worker process take turns often."""
     sys.setswitchinterval(_SWITCH_S)
+
+
+def tell_missing_parts(log: logging.Logger) -> None:
+    """Log once, at the start of a worker process, that the compiled part is missing."""
+    from connect.protocol.compiled import WITHOUT_NATIVE, native
+
+    if native is None:
+        log.warning("%s", WITHOUT_NATIVE)
 
 
 def positive(text: str) -> int:
@@ -109,10 +122,14 @@ def run_program(
         arguments = parse()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else EXIT_USAGE
-    from api.cli.logs import configure_logging
+    from api.cli.logs import LOG_FORMAT_VARIABLE, configure_logging
 
-    configure_logging(level(arguments))
+    chosen = getattr(arguments, "log_format", None)
     try:
+        configure_logging(level(arguments), chosen)
+        if chosen is not None:
+            # For the processes that this one starts.
+            os.environ[LOG_FORMAT_VARIABLE] = chosen
         return run(arguments)
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -10,7 +10,8 @@ Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored
     1    the command line is wrong, or help was asked for
     2    the worker could not be started, or did not stop in time
-    3    a connector of the files could not be created
+    3    a connector of the files could not be created; --check: an error was found
+    78   the properties are wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
 """
 
@@ -22,7 +23,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from api.cli.connector_files import ConnectorFile, read_connector_file
-from api.cli.exit_process import leave
+from api.cli.logs import add_log_option
+from api.cli.processes.exit_process import leave
 from api.cli.program import run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
@@ -32,7 +34,8 @@ from api.cli.worker_command import (
     run_worker,
     worker_properties,
 )
-from api.cli.worker_plugins import plugin_registry
+from api.cli.worker_start.check import check_worker
+from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
 from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
@@ -55,15 +58,21 @@ def _parser() -> argparse.ArgumentParser:
         prog=PROGRAM,
         description="Run connectors in one process, without a group of workers.",
         epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed, "
-        "3 a connector could not be created.",
+        "3 a connector could not be created, 78 wrong properties.",
     )
     add_version(parser)
+    add_log_option(parser)
     parser.add_argument("config", metavar="worker.properties", help="the worker's properties file")
     parser.add_argument(
         "connectors",
         nargs="*",
         metavar="connector.properties",
         help="connectors to create: properties files, or JSON files as for POST /connectors",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="say whether the properties are right and the cluster answers, and start nothing",
     )
     return parser
 
@@ -73,15 +82,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_program(
         PROGRAM,
         lambda: _parser().parse_args(argv),
-        lambda arguments: _run(arguments.config, arguments.connectors),
+        lambda arguments: _run(arguments.config, arguments.connectors, check=arguments.check),
         WORKER_CODES,
         lambda _: logging.INFO,
     )
 
 
-def _run(config_file: str, connector_files: Sequence[str]) -> int:
+def _run(config_file: str, connector_files: Sequence[str], *, check: bool = False) -> int:
     props = worker_properties(config_file)
     config = WorkerConfig.for_standalone(props)
+    if check:
+        return check_worker(config, {})
     metrics = MetricRegistry()
     register_process_metrics(metrics)
     plugins = plugin_registry(props)
@@ -97,7 +108,8 @@ def _run(config_file: str, connector_files: Sequence[str]) -> int:
             _create(herder, location)
         herder.set_ready()
 
-    return run_worker(RestServer(props, metrics), make_herder, create_connectors)
+    client = config.own_client_properties("contact")
+    return run_worker(RestServer(props, metrics), client, make_herder, create_connectors)
 
 
 def _create(herder: Herder, location: str) -> None:

@@ -35,9 +35,9 @@ class _Printer(Protocol):
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None: ...
 
 
-def print_report(report: AuditReport, out: TextIO | None = None) -> None:
+def print_report(report: AuditReport, out: TextIO | None = None, output: str | None = None) -> None:
     """Print the partitions, their differences, and a summary sentence."""
-    printer = table_printer(sys.stdout if out is None else out)
+    printer = table_printer(sys.stdout if out is None else out, output)
     printer.table(
         "Partitions",
         ("source", "target", "records", "equal", "at a glance", "different", "explained"),
@@ -51,13 +51,16 @@ def print_report(report: AuditReport, out: TextIO | None = None) -> None:
             printer.line(f"{_name(partition.facts.source)}: not audited: {error}", "bold red")
     for key, reason in report.absent.items():
         printer.line(f"{_name(key)}: {reason}", "bold red")
+    _print_transformed(printer, report.transformed)
     printer.line(_summary(report), "green" if report.equal and report.complete else "bold red")
 
 
-def print_ledger(report: LedgerReport, out: TextIO | None = None) -> None:
+def print_ledger(
+    report: LedgerReport, out: TextIO | None = None, output: str | None = None
+) -> None:
     """Print the source offsets that the ledger accounts for, the result of the samples, and the
     conclusion."""
-    printer = table_printer(sys.stdout if out is None else out)
+    printer = table_printer(sys.stdout if out is None else out, output)
     columns = ("source", "target", "accounted for", "not", "lost at the target's end", "explained")
     printer.table(
         "Ledger", columns, [_ledger_row(check, whole=report.whole) for check in report.checks]
@@ -76,8 +79,14 @@ def print_ledger(report: LedgerReport, out: TextIO | None = None) -> None:
             printer.line(f"{_name(partition.facts.source)}: not read: {error}", "bold red")
     for key, reason in samples.absent.items():
         printer.line(f"{_name(key)}: {reason}", "bold red")
+    _print_transformed(printer, samples.transformed)
     good = report.accounted and not report.different and samples.complete
     printer.line(_ledger_summary(report), "green" if good else "bold red")
+
+
+def _print_transformed(printer: _Printer, topics: Sequence[str]) -> None:
+    for topic in topics:
+        printer.line(f"{topic}: not compared, because transforms change its records", "yellow")
 
 
 def _print_begin(printer: _Printer, facts: PartitionFacts) -> None:
@@ -169,9 +178,11 @@ def _what_it_proves(report: LedgerReport, placed: int, equal: int, drawn: int) -
     )
 
 
-def print_repairs(repairs: Sequence[Repair], out: TextIO | None = None) -> None:
+def print_repairs(
+    repairs: Sequence[Repair], out: TextIO | None = None, output: str | None = None
+) -> None:
     """Print the records copied again, and the reason for each range that was not."""
-    printer = table_printer(sys.stdout if out is None else out)
+    printer = table_printer(sys.stdout if out is None else out, output)
     printer.table(
         "Repair",
         ("source", "records copied", "reason"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from api.cli.output.check import table_printer
+from api.cli.output.durations import time_text
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
 from connectors.mirror.backfill.progress import JobProgress
@@ -37,15 +38,6 @@ def size_text(size: float) -> str:
 STARTING_S = 60.0
 """Time without progress until it is shown. Starting a Spark session and its first tasks takes
 less."""
-
-
-def time_text(seconds: float) -> str:
-    """Format a duration."""
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    if hours >= 48:
-        return f"{hours // 24} d {hours % 24} h"
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
 
 
 def progress_text(progress: JobProgress, now_ms: int) -> str:
@@ -112,9 +104,10 @@ def print_plan(
     missing: Sequence[str],
     warnings: Sequence[str],
     out: TextIO | None = None,
+    output: str | None = None,
 ) -> None:
     """Print the partitions to copy, in order."""
-    printer = table_printer(sys.stdout if out is None else out)
+    printer = table_printer(sys.stdout if out is None else out, output)
     now_ms = SYSTEM_CLOCK.now_ms()
     printer.table(
         "Backfill, most urgent first",
@@ -141,10 +134,14 @@ def print_plan(
 
 
 def print_result(
-    jobs: Sequence[PartitionJob], progress: JobProgress, stopped: bool, out: TextIO | None = None
+    jobs: Sequence[PartitionJob],
+    progress: JobProgress,
+    stopped: bool,
+    out: TextIO | None = None,
+    output: str | None = None,
 ) -> None:
     """Print the state of each partition, and a summary sentence."""
-    printer = table_printer(sys.stdout if out is None else out)
+    printer = table_printer(sys.stdout if out is None else out, output)
     printer.table(
         "Backfill",
         ("source", "target", "state", "next", "records", "found", "lost", "note"),

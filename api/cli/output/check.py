@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from dataclasses import asdict
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from api.cli.output.durations import time_text
+from connectors.mirrormaker.check.backlog import Backlog
 from connectors.mirrormaker.check.report import (
     CheckReport,
     ClusterReport,
@@ -18,15 +21,15 @@ from connectors.mirrormaker.check.report import (
     TopicReport,
 )
 
-__all__ = ["print_report", "table_printer"]
+__all__ = ["check_document", "print_report", "table_printer"]
 
 STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
 
-def print_report(report: CheckReport, out: TextIO | None = None) -> None:
+def print_report(report: CheckReport, out: TextIO | None = None, output: str | None = None) -> None:
     """Print the clusters, each flow, the findings and a summary sentence to `out` (stdout)."""
     stream = sys.stdout if out is None else out
-    printer = table_printer(stream)
+    printer = table_printer(stream, output)
     printer.table(
         "Clusters",
         ("alias", "bootstrap.servers", "cluster id", "brokers", "topics"),
@@ -42,10 +45,44 @@ def print_report(report: CheckReport, out: TextIO | None = None) -> None:
         printer.line(f"Errors to fix before the start: {errors}. Nothing was changed.")
 
 
-def table_printer(out: TextIO) -> _Printer:
-    """Return a printer of tables for this stream: rich tables on a terminal, otherwise plain
-    text."""
-    return _RichPrinter(out) if out.isatty() else _Printer(out)
+def check_document(report: CheckReport) -> dict[str, Any]:
+    """Return the report as plain values for JSON and YAML."""
+    return {
+        "can_run": report.can_run,
+        "differs": report.differs,
+        "clusters": [asdict(cluster) for cluster in report.clusters],
+        "flows": [_flow_document(flow) for flow in report.flows],
+        "findings": [
+            {"level": each.level.value, "subject": each.subject, "text": each.text}
+            for each in report.findings
+        ],
+    }
+
+
+def _flow_document(flow: FlowReport) -> dict[str, Any]:
+    backlog = flow.backlog
+    return {
+        "flow": flow.name,
+        "mirrors": flow.mirrors,
+        "changes": len(flow.changes),
+        "topics": [asdict(topic) for topic in flow.topics],
+        "skipped": [
+            {"topic": skip.topic, "reason": skip.reason.value, "detail": skip.detail}
+            for skip in flow.skipped
+        ],
+        "internal_topics": [
+            {"cluster": alias, **asdict(topic)} for alias, topic in flow.own_topics
+        ],
+        "backlog": None if backlog is None else {**asdict(backlog), "seconds": backlog.seconds},
+        "clients": [asdict(client) for client in flow.clients],
+    }
+
+
+def table_printer(out: TextIO, output: str | None = None) -> _Printer:
+    """Return a printer for this stream. `output`: `table` or `tsv`; None chooses tables on a
+    terminal and tab-separated lines elsewhere."""
+    rich_tables = out.isatty() if output is None else output == "table"
+    return _RichPrinter(out) if rich_tables else _Printer(out)
 
 
 def _cluster_row(cluster: ClusterReport) -> tuple[str, ...]:
@@ -79,12 +116,25 @@ def _print_flow(printer: _Printer, flow: FlowReport) -> None:
         ("topic", "cluster", "partitions", "action", "replication", "configs"),
         [(topic.remote, alias, *_topic_row(topic)[2:]) for alias, topic in flow.own_topics],
     )
+    if flow.backlog is not None:
+        printer.line(_backlog(flow.name, flow.backlog))
     for client in flow.clients:
         printer.table(
             f"{flow.name}: {client.role}",
             ("property", "value", "from"),
             [(setting.key, setting.value, setting.origin) for setting in client.settings],
         )
+
+
+def _backlog(flow: str, backlog: Backlog) -> str:
+    text = (
+        f"{flow}: {backlog.records} records in {backlog.partitions} partitions are not copied yet"
+    )
+    if backlog.new_partitions:
+        text += f", {backlog.new_records} of them in {backlog.new_partitions} new partitions"
+    if backlog.seconds is not None:
+        text += f"; {time_text(backlog.seconds)} at {backlog.rate:,.0f} records/s"
+    return text
 
 
 def _topic_row(topic: TopicReport) -> tuple[str, ...]:

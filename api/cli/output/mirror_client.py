@@ -3,14 +3,15 @@ JSON."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from api.cli.output.check import table_printer
+from api.cli.output.formats import JSON, YAML, print_document
 from connectors.mirror.failover import MovedOffset, MovePlan
+from connectors.mirror.inspect.start_offsets import Start
 
 __all__ = ["Output"]
 
@@ -18,10 +19,12 @@ __all__ = ["Output"]
 class Output:
     """Prints to one stream."""
 
-    def __init__(self, out: TextIO, *, as_json: bool) -> None:
+    def __init__(self, out: TextIO, *, as_json: bool = False, output: str | None = None) -> None:
+        """`output`: a format; None: tables on a terminal, otherwise tab-separated lines."""
         self._out = out
-        self._as_json = as_json
-        self._printer = table_printer(out)
+        self._output = JSON if as_json else output
+        self._as_json = self._output in (JSON, YAML)
+        self._printer = table_printer(out, self._output)
 
     def clusters(self, hops: Mapping[str, int]) -> None:
         """Print upstream clusters and their distance in hops."""
@@ -55,6 +58,25 @@ class Output:
             self._printer.table(name, ("topic",), [(topic,) for topic in sorted(topics)])
         self._printer.table(
             "Copies", ("topic", "from"), [(topic, remote[topic]) for topic in sorted(remote)]
+        )
+
+    def starts(self, starts: Sequence[Start], *, stored: bool) -> None:
+        """Print where a flow begins. `stored`: whether that was stored."""
+        if self._as_json:
+            self._json({"stored": stored, "offsets": [asdict(each) for each in starts]})
+            return
+        self._printer.table(
+            "Begins at" if stored else "Would begin at (--commit stores it)",
+            ("topic", "partition", "offset", "from"),
+            [
+                (
+                    each.topic,
+                    str(each.partition),
+                    str(each.offset),
+                    "given" if each.known else "the first record",
+                )
+                for each in starts
+            ],
         )
 
     def events(self, events: Sequence[Mapping[str, Any]]) -> None:
@@ -123,8 +145,7 @@ class Output:
         )
 
     def _json(self, document: object) -> None:
-        json.dump(document, self._out, indent=2)
-        self._out.write("\n")
+        print_document(document, self._output or JSON, self._out)
 
 
 def _span(event: Mapping[str, Any]) -> str:

@@ -14,9 +14,12 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.api_versions import broker_apis
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Deadline
+from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connectors.mirror.config import clients as client_configs
+from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, GRACE_S, contact
+from connectors.mirrormaker.check.backlog import flow_backlog
 from connectors.mirrormaker.check.flow_check import ClusterView, check_flow
 from connectors.mirrormaker.check.report import (
     CheckReport,
@@ -29,6 +32,7 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.mirror_maker import (
     check_source,
+    flow_plugins,
     loops_of,
     mirrors,
     plan_flows,
@@ -40,14 +44,20 @@ __all__ = ["check"]
 _KEY_AND_LINE = re.compile(r"(\S*\.\S+(?: \(line \d+\))?) (.*)", re.DOTALL)
 
 
-def check(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> CheckReport:
-    """Check everything that would run with these target clusters (None: all).
+def check(
+    config: MirrorMakerConfig,
+    clusters: Sequence[str] | None = None,
+    rates: Mapping[str, float] | None = None,
+) -> CheckReport:
+    """Check everything that would run with these target clusters (None: all). `rates`: the records
+    per second that flows were seen to copy, by `A->B`.
 
     Raises `ConfigError` for invalid properties; the report holds the problems found on the
     clusters.
     """
     config.validate(clusters)
     plans = plan_flows(config, clusters)
+    flow_plugins(config, plans)
     for plan in plans:
         check_source(config, plan)
     report = CheckReport()
@@ -66,10 +76,32 @@ def check(config: MirrorMakerConfig, clusters: Sequence[str] | None = None) -> C
             flow, findings = check_flow(config, plan, source, target)
             report.flows.append(flow)
             report.findings += findings
+            if flow.mirrors:
+                _add_backlog(config, plan, report, views, (rates or {}).get(flow.name))
     finally:
         for view in views.values():
             view.admin.close()
     return report
+
+
+def _add_backlog(
+    config: MirrorMakerConfig,
+    plan: FlowPlan,
+    report: CheckReport,
+    views: Mapping[str, ClusterView],
+    rate: float | None,
+) -> None:
+    """Add the backlog to the last flow of the report, which is the one of `plan`."""
+    worker = WorkerConfig.from_properties(config.worker_config(plan.source, plan.target))
+    dedicated = DedicatedFlow(plan.name, resolved_source_config(config, plan), worker)
+    flow = report.flows[-1]
+    copied = {topic.topic: topic.partitions for topic in flow.topics}
+    source, target = views[plan.source], views[plan.target]
+    try:
+        flow.backlog = flow_backlog(dedicated, copied, source.admin, target.topics, rate)
+    except ConnectError as error:
+        text = f"the backlog is not known: {error}"
+        report.findings.append(Finding(Level.WARNING, plan.name, text))
 
 
 def _warned(warning: str) -> Finding:

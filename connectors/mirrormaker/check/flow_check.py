@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.clients.groups.describe_group import may_describe_group
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry
 from connect.clients.wire.api_versions import BrokerApis
-from connect.clock import SYSTEM_CLOCK, Deadline
+from connect.clock import SYSTEM_CLOCK
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
-from connect.runtime.distributed.group_config import DistributedConfig
 from connectors.mirror.api_support import (
     STORED_FORMAT,
     exactly_once_refusal,
@@ -21,16 +18,20 @@ from connectors.mirror.api_support import (
     refusal,
 )
 from connectors.mirror.backfill.cluster_facts import described_configs
+from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.inspect.flow import flow_producer
 from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.source.connector import reads_committed
 from connectors.mirror.topics.create import COMPACTED, copied_configs
+from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC, Provenance
 from connectors.mirror.topics.refresh import internal_topics, topic_selector
 from connectors.mirror.topics.selection import (
+    REFUSED,
     Growth,
     Selection,
     TopicPartition,
@@ -38,6 +39,7 @@ from connectors.mirror.topics.selection import (
     TopicSelector,
     plan_topics,
 )
+from connectors.mirrormaker.check.permission_checks import concrete_names, permission_findings
 from connectors.mirrormaker.check.provenance import connector_clients, data_producer
 from connectors.mirrormaker.check.report import Finding, FlowReport, Level, TopicReport
 from connectors.mirrormaker.check.topic_checks import (
@@ -57,25 +59,18 @@ from connectors.mirrormaker.mirror_maker import (
     HEARTBEAT,
     SOURCE,
     mirrors,
-    not_there_yet,
     resolved_source_config,
     worker_topics,
 )
+from connectors.mirrormaker.permissions import EXACTLY_ONCE, flow_features, flow_names
 from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
 from connectors.spark.properties import MASTER as SPARK_MASTER
 from connectors.spark.requirements import missing_pyspark
 
 __all__ = ["ClusterView", "check_flow"]
 
-EXACTLY_ONCE = "exactly.once.source.support"
-"""A property of the worker."""
-
 SAMPLED_TOPICS = 20
 """Maximum number of target topics described to find out the broker defaults for a new topic."""
-
-_GROUP_S = 20.0
-_TOPIC_NAME = re.compile(r"[\w-]+")
-"""Topic names without a dot. An entry of `topics` with a dot may be a pattern."""
 
 Described = Mapping[str, list[ConfigEntry]]
 
@@ -116,6 +111,7 @@ class _FlowChecker:
         target: ClusterView,
     ) -> None:
         self._config = config
+        self._plan = plan
         self._source = source
         self._target = target
         self._props = resolved_source_config(config, plan)
@@ -156,16 +152,12 @@ class _FlowChecker:
                 self.find(Level.ERROR, text)
 
     def _say_what_to_know(self) -> None:
-        for sentence in not_there_yet(self._props):
-            self.find(Level.NOTE, sentence)
         if self._source_config.mirror_engine == "spark":
             master = self._props.get(SPARK_MASTER, DEFAULT_SPARK_MASTER)
             self.find(Level.NOTE, f"records are copied by Spark executors, on {master}")
         self._say_if_pyspark_is_missing()
-        if self._props.get("transforms", "").strip():
-            self.find(
-                Level.ERROR, "MirrorSourceConnector does not run with transforms: remove transforms"
-            )
+        for problem in transform_problems(self._props):
+            self.find(Level.ERROR, problem.message)
         if not reads_committed(self._props):
             self.find(
                 Level.NOTE,
@@ -195,8 +187,17 @@ class _FlowChecker:
                 f"{self.report.source} and {self.report.target} are the same cluster",
             )
         selector = topic_selector(self._source_config, same_cluster=same)
-        selection = selector.select(self._source.topics)
+        selection = Provenance(self._source_config).look(
+            (self._source.admin, self._source.cluster_id),
+            (self._target.admin, self._target.cluster_id),
+            selector,
+            selector.select(self._source.topics),
+        )
+        self._report_refused(selection)
         self.report.skipped += selection.skipped
+        changed = [topic for topic in selection.copied if selector.changes_records(topic)]
+        if changed:
+            self.find(Level.NOTE, _transformed(changed, len(selection.copied)))
         plan = plan_topics(selection.copied, self._target.topics, selector)
         described = described_configs(self._source.admin, list(selection.copied))
         created = {topic.remote for topic in plan.create}
@@ -211,6 +212,12 @@ class _FlowChecker:
         for copy in copies:
             self.findings += config_findings(copy, factor if copy.remote in created else None)
         self._check_ages(copies, selection)
+
+    def _report_refused(self, selection: Selection) -> None:
+        for skip in selection.skipped:
+            if skip.reason in REFUSED:
+                text = f"topic {skip.topic} is not copied: {skip.detail}"
+                self.find(Level.WARNING, text)
 
     def _described_on_target(self, existing: list[str]) -> Described:
         """Return the configs of existing copies and of a sample of other target topics."""
@@ -352,9 +359,12 @@ class _FlowChecker:
         self._checkpoints_topic()
         on_source = offset_topics(self._source_config.originals).side == "source"
         where = self._source if on_source else self._target
+        key = "offset-syncs.topic.replication.factor"
         for name, factor in internal_topics(self._source_config).items():
-            key = "offset-syncs.topic.replication.factor"
             self._own(where, name, 1, factor, key)
+        if self._source_config.mirror_provenance_enabled:
+            factor = self._source_config.offset_syncs_topic_replication_factor
+            self._own(self._target, PROVENANCE_TOPIC, 1, factor, key)
 
     def _checkpoints_topic(self) -> None:
         key = "checkpoints.topic.replication.factor"
@@ -380,45 +390,22 @@ class _FlowChecker:
             self._replicas.append((self._written(key), name, factor, where.brokers))
         self.report.own_topics.append((where.alias, row))
 
-    # Checks of permissions. A user that may not describe a topic may not use it at all.
-
     def _permissions(self) -> None:
-        for where in (self._source, self._target):
-            own = [row.remote for alias, row in self.report.own_topics if alias == where.alias]
-            copied = self._named_topics() if where is self._source else self._remotes()
-            unknown = [name for name in (*own, *copied) if name not in where.topics]
-            for name in sorted(where.admin.forbidden_topics(unknown)):
-                self._find_forbidden(where, name, own=name in own)
-        self._check_group()
-
-    def _find_forbidden(self, where: ClusterView, name: str, *, own: bool) -> None:
-        is_map = "mm2-offset-map" in name
-        needs = "Read and DescribeConfigs"
-        if own or where is self._target:
-            needs = "Create, Read and Write"
-        text = f"user of cluster {where.alias} may not describe topic {name}; grant {needs} on it"
-        if is_map:
-            text = f"{text}; without it, group offsets are translated only as precisely as by Java"
-        beats = name == replication_policy(self._props).heartbeats_topic()
-        self.find(Level.WARNING if is_map or beats else Level.ERROR, text)
-
-    def _named_topics(self) -> list[str]:
-        """Return the source topics that `topics` names literally, not by pattern."""
-        named = self._props.get("topics", "").split(",") if self.report.mirrors else []
-        return [name for each in named if _TOPIC_NAME.fullmatch(name := each.strip())]
-
-    def _remotes(self) -> list[str]:
-        return [row.remote for row in self.report.topics]
-
-    def _check_group(self) -> None:
-        group = DistributedConfig.from_properties(self._worker.originals).group_id
-        client = self._worker.own_client_properties("check")
-        if not may_describe_group(client, group, Deadline(_GROUP_S)):
-            self.find(
-                Level.ERROR,
-                f"user of cluster {self._target.alias} may not join group {group}; grant Read on "
-                "it",
-            )
+        names = concrete_names(
+            flow_names(self._config, self._plan),
+            [row.topic for row in self.report.topics],
+            [row.remote for row in self.report.topics],
+        )
+        self.findings += permission_findings(
+            self.report.name,
+            names,
+            flow_features(self._config, self._plan),
+            self._worker.own_client_properties("check"),
+            {
+                self.report.source: client_configs.source_admin(self._props),
+                self.report.target: client_configs.target_admin(self._props),
+            },
+        )
 
     def _written(self, key: str) -> str:
         """Return the key that the user set, or would have to set."""
@@ -430,3 +417,12 @@ def _only(
     offsets: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     return {partition: offsets[partition] for partition in partitions if partition in offsets}
+
+
+def _transformed(changed: Sequence[str], topics: int) -> str:
+    named = ", ".join(changed[:SAMPLED_TOPICS])
+    more = f" and {len(changed) - SAMPLED_TOPICS} more" if len(changed) > SAMPLED_TOPICS else ""
+    return (
+        f"records of {len(changed)} of {topics} topics are transformed one by one, which takes"
+        f" more CPU than copying their batches: {named}{more}"
+    )

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from connectors.mirror.topics.selection import Skip
+from connectors.mirrormaker.check.backlog import Backlog
 
 __all__ = [
+    "EXISTS",
     "CheckReport",
     "ClientReport",
     "ClientSetting",
@@ -18,6 +20,9 @@ __all__ = [
     "Level",
     "TopicReport",
 ]
+
+
+EXISTS = "exists"
 
 
 class Level(Enum):
@@ -95,10 +100,18 @@ class FlowReport:
     own_topics: list[tuple[str, TopicReport]] = field(default_factory=list)
     """The mirror's internal topics, as (alias of the cluster that holds it, topic)."""
     clients: list[ClientReport] = field(default_factory=list)
+    backlog: Backlog | None = None
+    """What is not copied yet; None if it was not determined."""
 
     @property
     def name(self) -> str:
         return f"{self.source}->{self.target}"
+
+    @property
+    def changes(self) -> list[TopicReport]:
+        """Return the topics that the flow would create or change."""
+        topics = [*self.topics, *(topic for _, topic in self.own_topics)]
+        return [topic for topic in topics if topic.action != EXISTS]
 
 
 @dataclass(slots=True)
@@ -108,6 +121,11 @@ class CheckReport:
     clusters: list[ClusterReport] = field(default_factory=list)
     flows: list[FlowReport] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def differs(self) -> bool:
+        """Whether some flow would create or change a topic."""
+        return any(flow.changes for flow in self.flows)
 
     @property
     def can_run(self) -> bool:

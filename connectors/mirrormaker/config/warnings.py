@@ -58,6 +58,7 @@ _FLOW_PREFIXES = (
     "key.converter.",
     "value.converter.",
     "header.converter.",
+    "mirror.transforms.",
     "offset-syncs.topic.",
     "predicates.",
     SPARK_PREFIX,

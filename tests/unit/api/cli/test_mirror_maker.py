@@ -55,10 +55,10 @@ def test_help_is_0(capsys: pytest.CaptureFixture[str]) -> None:
         (FLOW + "metrics.listener = here\n", ["metrics.listener", "here"]),
     ],
 )
-def test_wrong_properties_are_2_and_one_sentence(
+def test_wrong_properties_are_78_and_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str]
 ) -> None:
-    assert main([write(tmp_path, text)]) == 2
+    assert main([write(tmp_path, text)]) == 78
     output = capsys.readouterr()
     assert "Traceback" not in output.err
     sentence = output.err.strip().splitlines()[-1]
@@ -69,15 +69,15 @@ def test_wrong_properties_are_2_and_one_sentence(
 def test_a_file_that_is_not_there_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(tmp_path / "absent.properties")]) == 2
+    assert main([str(tmp_path / "absent.properties")]) == 78
     assert "absent.properties" in capsys.readouterr().err
 
 
 def test_targets_must_be_clusters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--clusters", "c", "--check", write(tmp_path, FLOW)]) == 2
+    assert main(["--clusters", "c", "--check", write(tmp_path, FLOW)]) == 78
     assert "--clusters" in capsys.readouterr().err
-    assert main([write(tmp_path, FLOW), "--clusters", "c"]) == 2
-    assert main(["--clusters", "a", "c", write(tmp_path, FLOW)]) == 2
+    assert main([write(tmp_path, FLOW), "--clusters", "c"]) == 78
+    assert main(["--clusters", "a", "c", write(tmp_path, FLOW)]) == 78
     assert "must be one of clusters=a,b" in capsys.readouterr().err
 
 
@@ -88,7 +88,7 @@ def test_flows_that_would_go_round_are_refused(
         "b->a.enabled = true\n"
         "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
     )
-    assert main([write(tmp_path, circle)]) == 2
+    assert main([write(tmp_path, circle)]) == 78
     assert "back and forth without end" in capsys.readouterr().err
 
 

@@ -23,7 +23,7 @@ def test_a_worker_without_properties_says_which_it_needs(
 ) -> None:
     missing = tmp_path / "worker.properties"
 
-    assert main([str(missing)]) == 2
+    assert main([str(missing)]) == 78
     assert str(missing) in capsys.readouterr().err
-    assert main([""]) == 2
+    assert main([""]) == 78
     assert "bootstrap.servers" in capsys.readouterr().err

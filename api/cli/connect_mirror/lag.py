@@ -1,0 +1,72 @@
+"""`connect-mirror lag`: how far each partition is behind, from what Kafka stores. It needs no
+running mirror, and works for a flow that Java copies, too."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from api.cli.output.check import table_printer
+from api.cli.output.formats import print_result
+from api.cli.program import EXIT_OK
+from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.errors import ConfigError
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirrormaker1.offset_checker import PartitionRow, flow_rows
+
+__all__ = ["add_options", "run"]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--topics", metavar="REGEX", help="only source topics whose whole name matches REGEX"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the lag of a flow. Returns the exit code."""
+    from connectors.mirrormaker.flow_lookup import named_flow
+
+    named = named_flow(arguments.config, arguments.flow)
+    rows = flow_rows(DedicatedFlow(named.name, named.properties, named.worker), None)
+    rows = _matching(rows, arguments.topics)
+    print_result(
+        arguments,
+        lambda: [{**asdict(row), "lag": row.lag} for row in rows],
+        lambda output: _print(rows, output),
+    )
+    return EXIT_OK
+
+
+def _matching(rows: Sequence[PartitionRow], pattern: str | None) -> list[PartitionRow]:
+    if pattern is None:
+        return list(rows)
+    try:
+        topics = compile_java_regex(pattern)
+    except JavaRegexError as error:
+        raise ConfigError(
+            f"Invalid value {pattern} for --topics: {error}", key="--topics"
+        ) from error
+    return [row for row in rows if topics.fullmatch(row.topic)]
+
+
+def _print(rows: Sequence[PartitionRow], output: str | None) -> None:
+    printer = table_printer(sys.stdout, output)
+    printer.table(
+        "Lag",
+        ("flow", "topic", "partition", "next offset", "source end", "lag", "copied by"),
+        [
+            (
+                row.group,
+                row.topic,
+                str(row.partition),
+                "none stored" if row.offset is None else str(row.offset),
+                str(row.log_size),
+                "unknown" if row.lag is None else str(row.lag),
+                row.owner or "nobody",
+            )
+            for row in rows
+        ],
+    )

@@ -1,0 +1,55 @@
+"""The formats of `-o`: tables, tab-separated lines, JSON and YAML. The same for every command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+__all__ = ["add_output_option", "is_document", "print_document", "print_result"]
+
+TABLE, TSV, JSON, YAML = FORMATS = ("table", "tsv", "json", "yaml")
+
+
+def add_output_option(parser: argparse.ArgumentParser) -> None:
+    """Add `-o`, which sets `output`; None: tables on a terminal, otherwise tab-separated lines."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMATS,
+        help="output format (default: table on a terminal, otherwise tsv)",
+    )
+
+
+def is_document(arguments: argparse.Namespace) -> bool:
+    """Whether the user asked for JSON or YAML. Commands without `-o` print text."""
+    return getattr(arguments, "output", None) in (JSON, YAML)
+
+
+def print_document(document: object, output: str, out: TextIO | None = None) -> None:
+    """Print a plain value as `json` or `yaml`."""
+    stream = sys.stdout if out is None else out
+    if output == YAML:
+        import yaml
+
+        yaml.safe_dump(document, stream, sort_keys=False, allow_unicode=True)
+        return
+    json.dump(document, stream, indent=2)
+    stream.write("\n")
+
+
+def print_result(
+    arguments: argparse.Namespace,
+    document: Callable[[], object],
+    text: Callable[[str | None], None],
+) -> None:
+    """Print a result in the format that the user asked for. `text` prints tables or lines; its
+    argument is `table`, `tsv` or None."""
+    output = getattr(arguments, "output", None)
+    if output in (JSON, YAML):
+        # Round trip: named tuples, enums of text and the like become plain values.
+        print_document(json.loads(json.dumps(document(), default=str)), output)
+    else:
+        text(output)

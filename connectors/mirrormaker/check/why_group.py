@@ -1,0 +1,161 @@
+"""Why a consumer group is not ready to go on at the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from connect.clients.groups.consumer_groups import ConsumerGroups
+from connect.clock import Deadline
+from connect.config.java_regex import literal_regex
+from connect.errors import ConnectError
+from connectors.mirror.config.clients import checkpoint_source_admin, checkpoint_target_admin
+from connectors.mirror.failover import MoveClusters, MovedOffset, MovePlan, plan_move
+from connectors.mirror.filters import DefaultGroupFilter, group_filter
+from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.config.precedence import Flow
+from connectors.mirrormaker.mirror_maker import CHECKPOINT, plan_flows, resolved_source_config
+
+__all__ = ["is_group", "why_group"]
+
+_TIMEOUT_S = 60.0
+_SHOWN = 5
+_EMITTED = ("emit.checkpoints.enabled", "emit.offset-syncs.enabled")
+
+
+def is_group(config: MirrorMakerConfig, flow: Flow, name: str) -> bool:
+    """Whether the source cluster of a flow has a consumer group of this name. Raises one of
+    `connect.errors`."""
+    plan = next(plan for plan in plan_flows(config) if plan.name == str(flow))
+    props = resolved_source_config(config, plan)
+    with closing(ConsumerGroups(checkpoint_source_admin(props))) as groups:
+        return name in groups.list_groups(Deadline(_TIMEOUT_S))
+
+
+def why_group(config: MirrorMakerConfig, flow: Flow, group: str) -> Explanation:
+    """Explain what keeps a group from going on at the target where it is on the source. Raises
+    `ConfigError`."""
+    found = Explanation(group, "group", str(flow))
+    if not found.add(enabled_step(config, flow)):
+        return found
+    plan = next(plan for plan in plan_flows(config) if plan.name == str(flow))
+    props = {**resolved_source_config(config, plan), **plan.connectors.get(CHECKPOINT, {})}
+    for step in _settings(config, flow, props, group, emits=CHECKPOINT in plan.connectors):
+        if not found.add(step):
+            return found
+    try:
+        _look(found, props, flow, group)
+    except ConnectError as error:
+        found.add(Step("Do both clusters answer?", Verdict.STOP, str(error)))
+    return found
+
+
+def _settings(
+    config: MirrorMakerConfig, flow: Flow, props: Mapping[str, str], group: str, *, emits: bool
+) -> list[Step]:
+    """The decisions of the file."""
+    steps = []
+    question = "Are checkpoints emitted?"
+    off = [key for key in _EMITTED if props.get(key, "true").strip().lower() == "false"]
+    if not emits or off:
+        key, line = deciding_key(config, flow, CHECKPOINT, off[0] if off else _EMITTED[0])
+        steps.append(Step(question, Verdict.STOP, "no", key, line, f"Set {key}=true"))
+    else:
+        steps.append(Step(question, Verdict.OK, "yes"))
+    steps.append(_selected(config, flow, props, group))
+    question = "Are the group's offsets committed on the target?"
+    key, line = deciding_key(config, flow, CHECKPOINT, "sync.group.offsets.enabled")
+    if props.get("sync.group.offsets.enabled", "false").strip().lower() == "true":
+        steps.append(Step(question, Verdict.OK, "yes", key, line))
+    else:
+        answer = "no: offsets are only translated into checkpoints"
+        remedy = f"Set {key}=true, or commit them at the failover with connect-mirror translate"
+        steps.append(Step(question, Verdict.WARN, answer, key, line, remedy))
+    return steps
+
+
+def _selected(config: MirrorMakerConfig, flow: Flow, props: Mapping[str, str], group: str) -> Step:
+    question = "Does the flow select the group?"
+    groups = group_filter(props)
+    if groups.should_replicate_group(group):
+        key, line = deciding_key(config, flow, CHECKPOINT, "groups")
+        return Step(question, Verdict.OK, "yes", key, line)
+    if not isinstance(groups, DefaultGroupFilter):
+        key, line = deciding_key(config, flow, CHECKPOINT, "group.filter.class")
+        return Step(question, Verdict.STOP, f"no: {type(groups).__name__} excludes it", key, line)
+    excluding = groups.exclude.matching(group)
+    name = "groups" if excluding is None else "groups.exclude"
+    key, line = deciding_key(config, flow, CHECKPOINT, name)
+    if excluding is None:
+        elements = ", ".join(groups.include.elements) or "groups is empty"
+        answer, remedy = f"no: no element of groups matches it ({elements})", f"Add it to {key}"
+    else:
+        answer, remedy = f"no: {excluding} in groups.exclude matches it", f"Change {key}"
+    return Step(question, Verdict.STOP, answer, key, line, remedy)
+
+
+def _look(found: Explanation, props: Mapping[str, str], flow: Flow, group: str) -> None:
+    """The facts of both clusters."""
+    deadline = Deadline(_TIMEOUT_S)
+    plan = plan_move(MoveClusters(props, None), literal_regex(group), deadline, live=True)
+    if not found.add(_on_source(plan, flow, group)):
+        return
+    with closing(ConsumerGroups(checkpoint_target_admin(props))) as target:
+        listing = target.list_groups(deadline, [group]).get(group)
+    question = f"Is the group without members on {flow.target}?"
+    if listing is not None and not listing.empty and not listing.dead:
+        answer = "no: it has members there, so its offsets are not overwritten"
+        remedy = "Intended after a failover; otherwise stop its consumers there"
+        found.add(Step(question, Verdict.WARN, answer, remedy=remedy))
+    else:
+        found.add(Step(question, Verdict.OK, "yes"))
+    for step in _translated(plan.offsets, flow):
+        found.add(step)
+
+
+def _on_source(plan: MovePlan, flow: Flow, group: str) -> Step:
+    question = f"Has the group committed offsets of mirrored topics on {flow.source}?"
+    if group in plan.unreadable:
+        reason = plan.unreadable[group]
+        return Step(question, Verdict.STOP, f"its offsets cannot be read: {reason}")
+    if plan.offsets:
+        topics = sorted({row.topic for row in plan.offsets})
+        shown = ", ".join(topics[:_SHOWN])
+        return Step(question, Verdict.OK, f"yes, in {len(plan.offsets)} partitions of {shown}")
+    answer = f"no: {flow.source} has no group {group}, or all its topics are not mirrored"
+    remedy = "connect-mirror why TOPIC says why a topic is not mirrored"
+    return Step(question, Verdict.STOP, answer, remedy=remedy)
+
+
+def _translated(rows: Sequence[MovedOffset], flow: Flow) -> list[Step]:
+    question = "Can its offsets be translated?"
+    unknown = [row for row in rows if row.new_offset is None]
+    if unknown:
+        shown = ", ".join(f"{row.topic}-{row.partition}" for row in unknown[:_SHOWN])
+        answer = f"not in {len(unknown)} partitions: {shown}"
+        remedy = (
+            "These records are not copied yet, or were copied before the offset map began: "
+            "connect-mirror why TOPIC"
+        )
+        steps = [Step(question, Verdict.WARN, answer, remedy=remedy)]
+    else:
+        steps = [Step(question, Verdict.OK, "yes, all")]
+    again = sum(row.again or 0 for row in rows)
+    question = f"Would it go on at the same record on {flow.target}?"
+    if again:
+        answer = f"it would read at most {again} records again"
+        steps.append(Step(question, Verdict.WARN, answer))
+    elif not unknown:
+        steps.append(Step(question, Verdict.OK, "yes, exactly"))
+    behind = [row for row in rows if row.is_ahead]
+    question = f"Are its offsets on {flow.target} up to date?"
+    if behind:
+        shown = ", ".join(
+            f"{row.new_topic}-{row.partition} has {row.has}, should be {row.new_offset}"
+            for row in behind[:_SHOWN]
+        )
+        steps.append(Step(question, Verdict.WARN, f"not yet: {shown}"))
+    else:
+        steps.append(Step(question, Verdict.OK, "yes"))
+    return steps

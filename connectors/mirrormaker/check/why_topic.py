@@ -1,0 +1,251 @@
+"""Why a topic is not mirrored, or lags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from connect.clients.librdkafka.admin import Admin
+from connect.config.worker import WorkerConfig
+from connect.errors import ConnectError
+from connectors.mirror.config.clients import source_admin, target_admin
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.filters import DefaultTopicFilter
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.inspect.running_flow import LiveFlow, look_at_flow
+from connectors.mirror.inspect.stored_progress import stored_positions
+from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, contact, topic_selector
+from connectors.mirror.topics.selection import Skip, SkipReason, TopicSelector
+from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.config.precedence import Flow
+from connectors.mirrormaker.mirror_maker import SOURCE, plan_flows, resolved_source_config
+
+__all__ = ["RunningPartition", "why_topic"]
+
+LOSS_IS_NEAR_S = 24 * 3600.0
+"""Losses that are further away are no trouble yet."""
+
+_TIMEOUT_S = 30.0
+_SHOWN = 5
+
+RunningPartition = Mapping[str, Any]
+"""A partition as `/mirrors/{flow}/lag` of a running mirror describes it."""
+
+
+def why_topic(
+    config: MirrorMakerConfig, flow: Flow, topic: str, running: Sequence[RunningPartition] | None
+) -> Explanation:
+    """Explain what the flow does with a topic. `running`: the partitions of the running mirror;
+    None if it was not asked or does not answer. Raises `ConfigError`."""
+    found = Explanation(topic, "topic", str(flow))
+    if not found.add(enabled_step(config, flow)):
+        return found
+    plan = next(p for p in plan_flows(config) if p.name == str(flow))
+    props = resolved_source_config(config, plan)
+    with (
+        closing(Admin(source_admin(props))) as source,
+        closing(Admin(target_admin(props))) as target,
+    ):
+        worker = WorkerConfig.from_properties(config.worker_config(*flow))
+        dedicated = DedicatedFlow(str(flow), props, worker)
+        _Topic(config, flow, dedicated, source, target, found).explain(topic, running)
+    return found
+
+
+class _Topic:
+    """Asks the questions in order. For one thread."""
+
+    def __init__(
+        self,
+        config: MirrorMakerConfig,
+        flow: Flow,
+        dedicated: DedicatedFlow,
+        source: Admin,
+        target: Admin,
+        found: Explanation,
+    ) -> None:
+        self._config = config
+        self._flow = flow
+        self._dedicated = dedicated
+        self._source = source
+        self._target = target
+        self._found = found
+        self._selector = topic_selector(SourceConfig.from_properties(dedicated.properties))
+
+    def explain(self, name: str, running: Sequence[RunningPartition] | None) -> None:
+        if not (self._reach(self._flow.source, self._source, source_admin)):
+            return
+        source_topics = self._source.list_topics(_TIMEOUT_S)
+        topic = self._original(name, source_topics)
+        if topic is None or not self._found.add(self._selected(topic)):
+            return
+        if not self._reach(self._flow.target, self._target, target_admin):
+            return
+        partitions = source_topics[topic]
+        target_topics = self._target.list_topics(_TIMEOUT_S)
+        live = look_at_flow(self._dedicated)
+        workers = self._workers(live)
+        if not self._found.add(workers):
+            return
+        if not self._found.add(self._created(topic, partitions, target_topics)):
+            return
+        self._found.add(self._assigned(topic, partitions, live))
+        mine = [each for each in running or () if each["topic"] == topic]
+        for step in _running_steps(mine, running is not None):
+            self._found.add(step)
+        self._found.add(self._progress(topic, partitions, target_topics))
+
+    def _reach(self, alias: str, admin: Admin, client: Any) -> bool:
+        question = f"Does cluster {alias} answer?"
+        try:
+            contact(admin, alias, client(self._dedicated.properties), CONTACT_TIMEOUT_S)
+        except ConnectError as error:
+            key = f"{alias}.bootstrap.servers"
+            side = "source" if alias == self._flow.source else "target"
+            _, line = deciding_key(
+                self._config, self._flow, SOURCE, f"{side}.cluster.bootstrap.servers"
+            )
+            return self._found.add(Step(question, Verdict.STOP, str(error), key, line))
+        return self._found.add(Step(question, Verdict.OK, "yes"))
+
+    def _original(self, name: str, topics: Mapping[str, int]) -> str | None:
+        """Return the source topic; None if there is none. Accepts the name of a copy."""
+        question = f"Is the topic on {self._flow.source}?"
+        if name in topics:
+            answer = f"yes, with {topics[name]} partitions"
+            self._found.add(Step(question, Verdict.OK, answer))
+            return name
+        policy = self._selector.policy
+        if policy.topic_source(name) == self._flow.source:
+            upstream = policy.upstream_topic(name)
+            if upstream is not None and upstream in topics:
+                answer = f"{name} is the name of a copy: its source is {upstream}"
+                self._found.add(Step(question, Verdict.OK, answer))
+                return upstream
+        similar = [each for each in topics if name.lower() in each.lower()][:_SHOWN]
+        hint = f"; similar: {', '.join(similar)}" if similar else ""
+        answer = (
+            f"no topic {name} is on {self._flow.source}, or this user may not describe it{hint}"
+        )
+        remedy = "Create it, check its name, or allow DESCRIBE on it"
+        self._found.add(Step(question, Verdict.STOP, answer, remedy=remedy))
+        return None
+
+    def _selected(self, topic: str) -> Step:
+        question = "Does the flow select the topic?"
+        skip = self._selector.skip(topic)
+        if skip is None:
+            answer = f"yes, as {self._selector.remote(topic)}"
+            return Step(question, Verdict.OK, answer, *self._key("topics"))
+        name = _deciding(skip, self._selector, topic)
+        key: str | None = None
+        line: int | None = None
+        if name is not None:
+            key, line = self._key(name)
+        remedy = {
+            "topics": f"Add it to {key}",
+            "topics.exclude": f"Change {key}",
+        }.get(name or "", "")
+        return Step(question, Verdict.STOP, f"no: {skip.detail}", key, line, remedy)
+
+    def _workers(self, live: LiveFlow) -> Step:
+        question = "Do workers run the flow?"
+        group = self._dedicated.group
+        if live.members:
+            count = len(live.members)
+            return Step(question, Verdict.OK, f"yes, {count} in group {group}")
+        answer = f"no: group {group} on {self._flow.target} has no members, or the flow is stopped"
+        remedy = "Start connect-mirror run, or resume the flow with connect-mirror resume"
+        return Step(question, Verdict.STOP, answer, remedy=remedy)
+
+    def _created(self, topic: str, partitions: int, target_topics: Mapping[str, int]) -> Step:
+        remote = self._selector.remote(topic)
+        question = f"Is the copy on {self._flow.target}?"
+        existing = target_topics.get(remote)
+        key, line = self._key("refresh.topics.interval.seconds")
+        if existing is None:
+            answer = f"no: {remote} is not created yet"
+            remedy = (
+                f"New topics are looked for every {key} (600 by default); after that the reason is "
+                "in the status of MirrorSourceConnector: connect-mirror status"
+            )
+            return Step(question, Verdict.STOP, answer, key, line, remedy)
+        if existing < partitions:
+            answer = f"{remote} has {existing} of {partitions} partitions"
+            return Step(question, Verdict.WARN, answer, key, line, "The next refresh adds them")
+        return Step(question, Verdict.OK, f"yes, {remote} with {existing} partitions")
+
+    def _assigned(self, topic: str, partitions: int, live: LiveFlow) -> Step:
+        question = "Do tasks have its partitions?"
+        lacking = [n for n in range(partitions) if (topic, n) not in live.assigned]
+        if not lacking:
+            return Step(question, Verdict.OK, "yes, all")
+        key, line = self._key("refresh.topics.interval.seconds")
+        numbers = ", ".join(map(str, lacking[:_SHOWN]))
+        answer = f"not partitions {numbers}{' and more' if len(lacking) > _SHOWN else ''}"
+        remedy = "The next refresh assigns them; if not, see connect-mirror status"
+        return Step(question, Verdict.WARN, answer, key, line, remedy)
+
+    def _progress(self, topic: str, partitions: int, target_topics: Mapping[str, int]) -> Step:
+        question = "How far is the copy?"
+        offsets = self._dedicated.offsets_topic.name
+        if offsets not in target_topics:
+            return Step(question, Verdict.WARN, f"nothing is stored: {offsets} does not exist yet")
+        client = self._dedicated.client("why")
+        stored = stored_positions(self._dedicated.config, offsets, client)
+        keys = [(topic, number) for number in range(partitions)]
+        ends = self._source.end_offsets(keys, _TIMEOUT_S)
+        starts = self._source.beginning_offsets(keys, _TIMEOUT_S)
+        waiting = {key[1]: ends[key] - max(stored.get(key, 0), starts[key]) for key in keys}
+        behind = {number: lag for number, lag in waiting.items() if lag > 0}
+        if not behind:
+            return Step(question, Verdict.OK, "every record is copied, by the stored offsets")
+        shown = sorted(behind.items(), key=lambda each: -each[1])[:_SHOWN]
+        most = ", ".join(f"partition {number}: {lag}" for number, lag in shown)
+        total = sum(behind.values())
+        answer = f"{total} records are not copied, by the stored offsets ({most})"
+        return Step(question, Verdict.WARN, answer)
+
+    def _key(self, name: str) -> tuple[str, int | None]:
+        return deciding_key(self._config, self._flow, SOURCE, name)
+
+
+def _deciding(skip: Skip, selector: TopicSelector, topic: str) -> str | None:
+    """Return the property that excludes a topic; None if no property does."""
+    if skip.reason is SkipReason.CYCLE:
+        return "replication.policy.class"
+    if skip.reason is SkipReason.INTERNAL:
+        return None
+    if not isinstance(selector.topics, DefaultTopicFilter):
+        return "topic.filter.class"
+    return "topics" if selector.topics.exclude.matching(topic) is None else "topics.exclude"
+
+
+def _running_steps(partitions: Sequence[RunningPartition], was_asked: bool) -> list[Step]:
+    question = "What does the running mirror say?"
+    if not was_asked:
+        answer = "it was not asked, or does not answer at metrics.listener"
+        return [Step(question, Verdict.OK, answer)]
+    stuck = [each for each in partitions if each["error"] is not None]
+    steps = [
+        Step(question, Verdict.WARN, f"partition {each['partition']}: {each['error']}")
+        for each in stuck[:_SHOWN]
+    ]
+    urgent = [
+        each
+        for each in partitions
+        if each["time_to_loss_seconds"] is not None
+        and each["time_to_loss_seconds"] < LOSS_IS_NEAR_S
+    ]
+    if urgent:
+        first = min(urgent, key=lambda each: float(each["time_to_loss_seconds"]))
+        seconds = first["time_to_loss_seconds"]
+        answer = (
+            f"partition {first['partition']}: the source deletes records that are not copied in "
+            f"{seconds:.0f} s"
+        )
+        remedy = "Raise retention on the source, or the flow's limits and tasks.max"
+        steps.append(Step(question, Verdict.WARN, answer, remedy=remedy))
+    return steps or [Step(question, Verdict.OK, "no partition is in trouble")]
