@@ -6,7 +6,8 @@
 
 The first demo runs until Ctrl-C or SIGTERM, or for DEMO_SECONDS (environment) from the moment both
 clusters are up, but not before everything was in sync once. The others end after their last step,
-but not before DEMO_SECONDS. Exit status 0 if all went well; otherwise 1, after one sentence. All
+but not before DEMO_SECONDS. DEMO_BACKLOG (environment) is the share of the usual backlog that
+is produced, a number up to 1. Exit status 0 if all went well; otherwise 1, after one sentence. All
 processes end with the demo. A second Ctrl-C ends it at once.
 """
 
@@ -20,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from api.cli.exit_process import leave
+from api.cli.processes.exit_process import leave
 from connect.errors import ConfigError, ConnectError
 from deploy.demo.stopping import Stop, StopRequested, own_foreground
 

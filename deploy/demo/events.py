@@ -6,11 +6,25 @@ strings made by formatting, because a JSON encoder would limit the producer.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-__all__ = ["TOPICS", "DemoTopic", "Event", "mean_event_bytes", "topic_named"]
+from connect.errors import ConfigError
+
+__all__ = [
+    "BACKLOG_VARIABLE",
+    "TOPICS",
+    "DemoTopic",
+    "Event",
+    "backlog_share",
+    "mean_event_bytes",
+    "topic_named",
+]
+
+BACKLOG_VARIABLE = "DEMO_BACKLOG"
+"""Environment variable: the share of the backlog that is produced, 0.2 for a fifth of it."""
 
 Event = tuple[bytes | None, bytes]
 """(key, value)."""
@@ -119,7 +133,7 @@ def _log(number: int, dice: random.Random) -> Event:
     return None, value.encode()
 
 
-TOPICS: Sequence[DemoTopic] = (
+_ALL: Sequence[DemoTopic] = (
     DemoTopic("orders", 6, "lz4", "lz4", 180_000, 600, _order),
     DemoTopic("clicks", 4, "zstd", "zstd", 300_000, 1_200, _click),
     DemoTopic("logs", 4, "uncompressed", "none", 180_000, 800, _log),
@@ -139,6 +153,30 @@ TOPICS: Sequence[DemoTopic] = (
             "min.cleanable.dirty.ratio": "0.1",
         },
     ),
+)
+
+
+def backlog_share(text: str | None) -> float:
+    """Parse the share of the backlog to produce; None: all of it. Raises `ConfigError`."""
+    if text is None or not text.strip():
+        return 1.0
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise ConfigError(
+            f"Invalid value {text} for {BACKLOG_VARIABLE}: use a number above 0 and up to 1, or "
+            "unset it for the whole backlog",
+            key=BACKLOG_VARIABLE,
+            value=text,
+        )
+    return share
+
+
+_SHARE = backlog_share(os.environ.get(BACKLOG_VARIABLE))
+TOPICS: Sequence[DemoTopic] = tuple(
+    replace(topic, backlog=max(1, int(topic.backlog * _SHARE))) for topic in _ALL
 )
 
 

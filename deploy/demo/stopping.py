@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-from api.cli.stop_signals import StopEvent
+from api.cli.processes.stop_signals import StopEvent
 
 __all__ = ["Stop", "StopRequested", "own_foreground"]
 

@@ -17,7 +17,7 @@ from connectors.mirror.metrics import PartitionMetrics
 from deploy.demo.__main__ import demo_seconds
 from deploy.demo.checking import nearly_in_sync
 from deploy.demo.comparing import Comparison, Content, compare_records, latest_by_key
-from deploy.demo.events import TOPICS
+from deploy.demo.events import TOPICS, backlog_share
 from deploy.demo.latency import percentile
 from deploy.demo.mirror import ProcessCost, mm2_properties, parse_lag, process_cost
 from deploy.demo.progress import PartitionEnds, TopicRow
@@ -99,6 +99,17 @@ def test_demo_seconds(text: str | None, seconds: float | None) -> None:
 def test_a_wrong_demo_seconds_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match=f"Invalid value {text} for DEMO_SECONDS"):
         demo_seconds(text)
+
+
+@pytest.mark.parametrize(("text", "share"), [(None, 1.0), ("", 1.0), ("0.2", 0.2), ("1", 1.0)])
+def test_demo_backlog(text: str | None, share: float) -> None:
+    assert backlog_share(text) == share
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "much", "nan"])
+def test_a_wrong_demo_backlog_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"Invalid value {text} for DEMO_BACKLOG"):
+        backlog_share(text)
 
 
 def all_ends(lag: int, behind_ms: int) -> dict[tuple[str, int], PartitionEnds]:

@@ -1,0 +1,29 @@
+"""The metric names in the alert rules and dashboards of deploy/."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+__all__ = ["ALERTS", "DASHBOARD", "alert_metrics", "dashboard_metrics"]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+DASHBOARD = DEPLOY / "grafana" / "kafka-connect-mirror.json"
+
+_NAME = re.compile(r"\b(?:kafka_connect|process)_\w+")
+
+
+def alert_metrics() -> set[str]:
+    rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
+    return {name for rule in rules for name in _NAME.findall(rule["expr"])}
+
+
+def dashboard_metrics() -> set[str]:
+    document = json.loads(DASHBOARD.read_text())
+    variables = [each.get("query", "") for each in document["templating"]["list"]]
+    targets = [target["expr"] for panel in document["panels"] for target in panel["targets"]]
+    return {name for text in (*variables, *targets) for name in _NAME.findall(text)}

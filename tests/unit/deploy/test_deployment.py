@@ -1,0 +1,170 @@
+"""The files of deploy/ that people deploy: units, image, compose, manifests, chart."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api.cli.container import environment_properties
+from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+CONTAINERFILE = DEPLOY / "container" / "Containerfile"
+CHART = DEPLOY / "helm" / "kafka-connect-mirror"
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+MOST_EXPOSURE = 20  # tenths: "OK" of systemd-analyze security begins at 2.0
+TIMEOUT_S = 60.0
+
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+needs_hadolint = pytest.mark.skipif(
+    shutil.which("hadolint") is None, reason="hadolint is not installed (group deploy)"
+)
+needs_helm = pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+
+
+def run(*command: str) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_are_right_and_hardened(unit: Path, tmp_path: Path) -> None:
+    # The program and its manual are not installed here.
+    text = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", unit.read_text(), flags=re.M)
+    text = re.sub(r"^Documentation=.*\n", "", text, flags=re.M)
+    copy = tmp_path / unit.name
+    copy.write_text(text)
+    assert "Unknown" not in run("systemd-analyze", "verify", "--man=no", str(copy))
+    run(
+        "systemd-analyze",
+        "security",
+        "--offline=true",
+        f"--threshold={MOST_EXPOSURE}",
+        "--no-pager",
+        str(copy),
+    )
+
+
+def test_units_do_not_restart_what_a_restart_cannot_mend() -> None:
+    assert len(UNITS) == 2
+    for unit in UNITS:
+        codes = re.findall(r"^RestartPreventExitStatus=(.*)", unit.read_text(), re.M)[0].split()
+        assert "78" in codes
+
+
+def test_the_image_is_slim_and_does_not_run_as_root() -> None:
+    stages = re.split(r"^FROM ", CONTAINERFILE.read_text(), flags=re.M)
+    last = stages[-1]
+    assert last.startswith("${PYTHON_SLIM}")
+    assert re.findall(r"^USER (\S+)", last, re.M) == ["65534:65534"]
+    assert "HEALTHCHECK" in last
+    assert not re.search(r"^ADD |:latest\b|\bsudo\b", CONTAINERFILE.read_text(), re.M)
+    assert "--require-hashes" in stages[-2]
+    # What is copied into the image exists.
+    copied = re.findall(r"^COPY (?!--)(.*) \S+$", CONTAINERFILE.read_text(), re.M)
+    names = [name for line in copied for name in line.split()]
+    assert [name for name in names if not (DEPLOY.parent / name).exists()] == []
+
+
+@needs_hadolint
+def test_hadolint_finds_nothing() -> None:
+    run("hadolint", str(CONTAINERFILE))
+
+
+def test_the_mirror_of_compose_has_a_valid_configuration() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    mirror = compose["services"]["mirror"]
+    props = environment_properties("mirror", mirror["environment"])
+    config = MirrorMakerConfig.from_properties(props)
+    config.validate()
+    assert [str(flow) for flow in config.flows() if config.mirrors(flow)] == ["paris->tokyo"]
+    assert config.warnings == ()
+    servers = {props["paris.bootstrap.servers"], props["tokyo.bootstrap.servers"]}
+    assert {server.split(":")[0] for server in servers} <= compose["services"].keys()
+    for service in compose["services"].values():
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            assert not source.startswith(".") or (DEPLOY / "compose" / source).exists()
+
+
+def manifests() -> Iterator[tuple[str, Any]]:
+    for path in MANIFESTS:
+        for document in yaml.safe_load_all(path.read_text()):
+            yield f"{path.name} {document['kind']}", document
+
+
+@pytest.mark.parametrize(("name", "document"), list(manifests()), ids=lambda each: str(each)[:40])
+def test_manifests_match_the_schemas_of_kubernetes(name: str, document: Any) -> None:
+    validate = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate (group deploy)"
+    )
+    if document["kind"] == "PodMonitor":
+        assert document["spec"]["podMetricsEndpoints"][0]["path"] == "/metrics"
+        return
+    validate.validate(document, "1.32", strict=True)
+
+
+def deployments() -> list[Any]:
+    return [document for _, document in manifests() if document["kind"] == "Deployment"]
+
+
+def test_deployments_are_probed_restricted_and_rolled_one_by_one() -> None:
+    assert len(deployments()) == 2
+    for deployment in deployments():
+        assert deployment["spec"]["strategy"]["rollingUpdate"] == {
+            "maxUnavailable": 1,
+            "maxSurge": 0,
+        }
+        pod = deployment["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["livenessProbe"]["httpGet"]["path"] == "/health/live"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/health/ready"
+        # No password is a variable: others can read the environment of a process.
+        names = {each["name"] for each in container.get("env", ())}
+        assert not any("PASSWORD" in name or "JAAS" in name for name in names)
+
+
+def test_the_chart_uses_only_values_that_it_declares() -> None:
+    declared = yaml.safe_load((CHART / "values.yaml").read_text())
+    used = {
+        path
+        for template in (CHART / "templates").iterdir()
+        for path in re.findall(r"\.Values\.([\w.]+)", template.read_text())
+    }
+    assert used
+    for path in used:
+        value = declared
+        for part in path.split("."):
+            assert part in value, path
+            value = value[part]
+    config = MirrorMakerConfig.from_properties(
+        dict(line.split(" = ", 1) for line in declared["properties"].splitlines())
+    )
+    config.validate()
+
+
+@needs_helm
+@pytest.mark.parametrize("mode", ["mirror", "distributed"])
+def test_the_chart_renders_to_valid_manifests(mode: str) -> None:
+    validate = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate (group deploy)"
+    )
+    text = run("helm", "template", "m", str(CHART), "--set", f"mode={mode},secrets={{kafka}}")
+    documents = [each for each in yaml.safe_load_all(text) if each]
+    assert {"Deployment", "PodDisruptionBudget"} <= {each["kind"] for each in documents}
+    for document in documents:
+        validate.validate(document, "1.32", strict=True)
