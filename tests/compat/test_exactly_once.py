@@ -24,7 +24,7 @@ from connectors.mirror.plugins import register
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.java_connect import JavaWorker, java_worker, worker_properties
 from tests.support.reading import ReadRecord, read_partition
-from tests.support.topics import topic_names, unique
+from tests.support.topics import has_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 60.0
@@ -128,4 +128,4 @@ def _failure(worker: Worker) -> str | None:
 
 
 def _stored_now(servers: str) -> list[ReadRecord]:
-    return stored(servers) if OFFSETS in topic_names(servers) else []
+    return stored(servers) if has_topic(servers, OFFSETS) else []

@@ -197,7 +197,7 @@ def test_our_stores_read_all_that_a_java_worker_writes(
     servers = target_cluster.bootstrap_servers
     config = heartbeats(servers)
     # With exactly-once support there are transactions and fencing records, too.
-    extra = {"exactly.once.source.support": "enabled"}
+    extra = {"exactly.once.source.support": "enabled", "offset.storage.partitions": "25"}
     properties = worker_properties(servers, group, extra)
     with (
         java_worker(kafka, properties, tmp_path, logs / "java.log") as java,

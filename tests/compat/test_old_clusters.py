@@ -38,7 +38,7 @@ from tests.support.old_clusters import (
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
 from tests.support.served import health_of
-from tests.support.topics import create_topic, topic_names
+from tests.support.topics import create_topic, has_topic
 from tests.support.waiting import wait_until
 
 COPY_S, SYNC_S, SPARK_S, KILLS = 60.0, 60.0, 120.0, 3
@@ -284,7 +284,7 @@ def test_configs_and_acls_follow_the_source(
         reads = Acl(topic, "LITERAL", "User:reader", "*", "READ", "ALLOW")
         assert admins[0].create_acls([reads]) == {}
         mirror = stack.enter_context(running(properties, tmp_path, log))
-        wait_until(lambda: remote in topic_names(flow.target_servers), COPY_S, "the copy")
+        wait_until(lambda: has_topic(flow.target_servers, remote), COPY_S, "the copy")
         changes = [ConfigChange("max.message.bytes", None), ConfigChange("flush.ms", "12345")]
         assert admins[0].alter_topic_configs({topic: changes}) == {}
         wait_until(

@@ -17,7 +17,7 @@ from deploy.brokers import KafkaCluster
 from tests.support.backfills import properties_file
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.producing import numbered, produce
-from tests.support.topics import end_offset, topic_names
+from tests.support.topics import end_offset, has_topic
 from tests.support.waiting import wait_until
 
 PARTITIONS, RECORDS, SIZE = 3, 6000, 1000
@@ -32,7 +32,7 @@ def _start(file: Path, log: Path) -> subprocess.Popen[bytes]:
 
 
 def _copied(flow: MirroredFlow, topic: str) -> int:
-    if flow.remote(topic) not in topic_names(flow.target_servers):
+    if not has_topic(flow.target_servers, flow.remote(topic)):
         return 0
     return sum(end_offset(flow.target_servers, flow.remote(topic), n) for n in range(PARTITIONS))
 

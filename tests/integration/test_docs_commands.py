@@ -14,13 +14,13 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.certificates import Authority
-from tests.support.groups import commit
+from tests.support.groups import commit, committed
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.page_runs import BACKGROUND, SKIP, PageRun, output_pattern
 from tests.support.pages import DOCS, blocks
 from tests.support.producing import numbered, produce
 from tests.support.secure_listeners import LOGIN, tls_properties
-from tests.support.topics import create_topic, end_offset, topic_names
+from tests.support.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 PAGES = sorted([*DOCS.glob("tutorials/*.md"), *DOCS.glob("how-to/*.md")])
@@ -126,7 +126,7 @@ def prepare(page: Path, made: list[KafkaCluster], directory: Path, logs: Path) -
         props = {key.replace("source", "A").replace("target", "B"): base[key] for key in base}
         props |= {"clusters": "A, B", **extra}
         with mirror_maker(props, directory / "before", logs / "before.log") as mirror:
-            wait_until(lambda: "A.orders" in topic_names(b), 60, "the copy of orders")
+            wait_until(lambda: has_topic(b, "A.orders"), 60, "the copy of orders")
             wait_until(lambda: end_offset(b, "A.orders") == COUNT, 60, "its records")
             assert mirror.stop(30) == 0
 
@@ -150,6 +150,12 @@ def test_the_pages_commands_work(
         if page.name == "move-from-mirrormaker-1.md":
             copied = end_offset(made[1].bootstrap_servers, "orders")
             assert copied == COUNT - COMMITTED, "it goes on where MirrorMaker 1 stopped"
+        if page.name == "move-from-other-tools.md":
+            copied = end_offset(made[1].bootstrap_servers, "orders.replica")
+            assert copied == COUNT - COMMITTED, "it goes on where the other tool stopped"
+        if page.name == "leave-an-old-cluster.md":
+            assert end_offset(made[1].bootstrap_servers, "orders") == COUNT
+            assert committed(made[1].bootstrap_servers, "mm1") == {("orders", 0): COMMITTED}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -20,7 +20,7 @@ from connect.errors import ConnectError
 from connectors.mirror.formats import Checkpoint
 from tests.support.mirrored import MirroredFlow
 from tests.support.reading import read_partition
-from tests.support.topics import topic_names
+from tests.support.topics import has_topic
 from tests.support.waiting import wait_until
 
 __all__ = ["checkpoints", "commit", "committed", "consume", "latest_checkpoints", "member"]
@@ -73,7 +73,7 @@ def committed(servers: str, group: str) -> dict[tuple[str, int], int]:
 def checkpoints(flow: MirroredFlow, group: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a flow, or of one group of it, oldest first."""
     name = f"{flow.a}.checkpoints.internal"
-    if name not in topic_names(flow.target_servers):
+    if not has_topic(flow.target_servers, name):
         return []
     found = [
         Checkpoint.decode(record.key or b"", record.value or b"")

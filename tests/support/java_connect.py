@@ -37,6 +37,8 @@ def worker_properties(
         "config.storage.replication.factor": "1",
         "offset.storage.replication.factor": "1",
         "status.storage.replication.factor": "1",
+        # Brokers spend more on the default of 25 than on all else of a short test.
+        "offset.storage.partitions": "5",
         "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
         "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
         "offset.flush.interval.ms": "1000",

@@ -20,14 +20,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource
 from deploy.brokers import GuardedProcess, KafkaCluster
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.reading import ReadRecord, contents, read_partition
-from tests.support.topics import (
-    admin,
-    create_topic,
-    end_offset,
-    end_offsets,
-    topic_names,
-    unique,
-)
+from tests.support.topics import admin, create_topic, end_offset, end_offsets, has_topic, unique
 from tests.support.waiting import wait_until
 
 __all__ = [
@@ -144,7 +137,7 @@ class MirroredFlow:
     def wait_created(self, topic: str, timeout_s: float = 30.0) -> str:
         remote = self.remote(topic)
         wait_until(
-            lambda: remote in topic_names(self.target_servers), timeout_s, f"creation of {remote}"
+            lambda: has_topic(self.target_servers, remote), timeout_s, f"creation of {remote}"
         )
         return remote
 
@@ -166,7 +159,7 @@ class MirroredFlow:
         """Until `offset` of the source is stored as the last one copied."""
 
         def stored() -> bool:
-            if self.offsets_topic not in topic_names(self.target_servers):
+            if not has_topic(self.target_servers, self.offsets_topic):
                 return False
             return self.stored_offsets().get((topic, partition), -1) >= offset
 
@@ -265,6 +258,6 @@ def wait_ends(servers: str, topic: str, end: int, timeout_s: float = 60.0) -> No
     """Until partition 0 of a topic ends at `end`."""
 
     def reached() -> bool:
-        return topic in topic_names(servers) and end_offset(servers, topic) >= end
+        return has_topic(servers, topic) and end_offset(servers, topic) >= end
 
     wait_until(reached, timeout_s, f"{topic} has {end} records")

@@ -134,7 +134,7 @@ class MixedGroup:
 
     def is_led_by(self, side: str) -> bool:
         """Whether our worker says so."""
-        shown = call(self.url("ours"), "GET", "/metrics").body.decode()
+        shown = call(self.url("ours"), "GET", "/metrics?family=A,B,C").body.decode()
         lines = [line for line in shown.splitlines() if "leader_name" in line]
         return any(f"{self.url(side)}/" in line for line in lines)
 

@@ -14,14 +14,32 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from connect.protocol.compression import GZIP, LZ4, NONE, SNAPPY, compress
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record, encode_batch, iter_records
+from connectors.mirror.copy.batches.outgoing import Outgoing
 
-__all__ = ["LoggedBatch", "SourceLog", "legacy_message", "legacy_wrapper", "source_logs"]
+__all__ = [
+    "LoggedBatch",
+    "SourceLog",
+    "copied_records",
+    "legacy_message",
+    "legacy_wrapper",
+    "source_logs",
+]
 
 _TIME = 1_700_000_000_000
 _ABORT, _COMMIT = b"\x00\x00\x00\x00", b"\x00\x00\x00\x01"
 _LOG_APPEND_TIME = 0x08
 _LEGACY_CODECS = (GZIP, SNAPPY, LZ4)
+
+
+def copied_records(batches: Sequence[Outgoing]) -> list[Record]:
+    """The records of batches for the target, under their source offsets."""
+    records = []
+    for batch in batches:
+        offsets = [first + n for first, count in batch.runs for n in range(count)]
+        for offset, record in zip(offsets, iter_records(batch.data), strict=True):
+            records.append(replace(record, offset=offset))
+    return records
 
 
 def legacy_message(record: Record, magic: int) -> bytes:

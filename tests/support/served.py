@@ -26,10 +26,11 @@ def page(listener: str, path: str) -> str:
 
 
 def metric(listener: str, name: str, **labels: str) -> list[tuple[dict[str, str], float]]:
-    """(labels, value) of each sample called `name` that has these labels."""
+    """(labels, value) of each sample called `name`, of any family, that has these labels."""
+    every = page(listener, "/metrics?family=A,B,C")
     return [
         (dict(sample.labels), float(sample.value))
-        for family in text_string_to_metric_families(page(listener, "/metrics"))
+        for family in text_string_to_metric_families(every)
         for sample in family.samples
         if sample.name == name and labels.items() <= sample.labels.items()
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from api.cli.worker_plugins import plugin_registry
+from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
 from connect.clock import Deadline
 from connect.config.worker import WorkerConfig

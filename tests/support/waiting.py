@@ -12,7 +12,9 @@ from connect.errors import DeadlineExceeded
 __all__ = ["wait_until"]
 
 T = TypeVar("T")
-_POLL_S = 0.05
+# A wait asks again after this share of its time until now: what comes soon is seen soon, and what
+# takes long is not asked for so often that the answers keep the machine busy.
+_SHARE, _LEAST_S, _MOST_S = 0.1, 0.05, 0.15
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float, what: str) -> T:
@@ -28,4 +30,5 @@ def wait_until(condition: Callable[[], T], timeout_s: float, what: str) -> T:
             return answer
         if deadline.expired():
             raise DeadlineExceeded(f"{what}: not within {timeout_s:g} s (last: {answer!r})")
-        pause.wait(min(_POLL_S, deadline.remaining()))
+        left = deadline.remaining()
+        pause.wait(min(left, max(_LEAST_S, min(_MOST_S, _SHARE * (timeout_s - left)))))

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from tests.support.distributed import Group, worker_group
 from tests.support.java_connect import worker_properties
 from tests.support.mirrored import MirroredFlow
-from tests.support.topics import end_offsets, topic_names, unique
+from tests.support.topics import end_offsets, has_topic, unique
 
 __all__ = ["WorkerFlow", "worker_flow"]
 
@@ -33,7 +33,7 @@ class WorkerFlow:
         """Records on the target."""
         remote = self.flow.remote(topic)
         servers = self.flow.target_servers
-        if remote not in topic_names(servers):
+        if not has_topic(servers, remote):
             return 0
         try:
             return sum(end_offsets(servers, remote).values())

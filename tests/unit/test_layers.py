@@ -56,7 +56,7 @@ ALLOWED["deploy"] = ALLOWED["api"] | {"api"}
 # line do not know each other.
 INSIDE: dict[str, list[str]] = {
     "connect.clients": [
-        "errors rest_client warn_once",
+        "errors permissions rest_client warn_once",
         "security",
         "config",
         "wire",
@@ -67,7 +67,8 @@ INSIDE: dict[str, list[str]] = {
     "connect.runtime": [
         "errors rest_entities stages states thread_dumps",
         "connector_status",
-        "error_handling herder loggers plugins restart_plan tasks worker_connector",
+        "plugins",
+        "error_handling herder loggers restart_plan tasks worker_connector",
         "offset_stores",
         "sink source validation zombie_fence",
         "transfer",
@@ -81,6 +82,7 @@ INSIDE: dict[str, list[str]] = {
     ],
     "connectors": ["files spark", "mirror", "mirrormaker mirrormaker1", "dataframes"],
     "connectors.mirror": [
+        "topic_routes",
         "api_support background config formats metrics",
         "history load_class",
         "filters replication_policy",
@@ -100,15 +102,16 @@ INSIDE: dict[str, list[str]] = {
         "context",
         "positions throttle transactions quarantine_topic",
         "brokers producer_ids",
-        "fetch_handler produce_handler stall_detector",
+        "fetch_handler produce_handler stall_detector watch_list",
         "dispatcher",
         "engine",
         "range_copier",
     ],
     "connectors.mirrormaker": [
-        "config replication_loops",
+        "config replication_loops required_permissions",
         "mirror_flow",
         "mirror_maker",
+        "permissions",
         "check flow_lookup",
     ],
     "connectors.mirrormaker1": [
@@ -118,7 +121,7 @@ INSIDE: dict[str, list[str]] = {
         "source_mirror",
         "mirror_maker1",
     ],
-    "api": ["http_protocol", "http_server", "rest", "dedicated", "cli"],
+    "api": ["http_protocol", "http_server", "ui", "dashboard", "rest", "dedicated", "cli"],
 }
 
 # Modules that load what stands above them inside a function, so that a worker that needs no Spark

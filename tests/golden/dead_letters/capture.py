@@ -16,7 +16,7 @@ from tests.golden.dead_letters.scenario import dead_letters, produce, sink_confi
 from tests.support.java import compile_java
 from tests.support.java_standalone import java_standalone, worker_properties
 from tests.support.rest import call
-from tests.support.topics import create_topic, end_offset, topic_names, unique
+from tests.support.topics import create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
 
 LETTERS = Path(__file__).with_name("letters.json")
@@ -45,7 +45,7 @@ def capture(kafka: KafkaRuntime) -> dict[Path, str]:
             config = {"connector.class": "ReportingSinkConnector", **sink_config(topic, queue)}
             answer = call(url, "PUT", "/connectors/sink/config", config)
             assert answer.status == 201, answer
-            wait_until(lambda: queue in topic_names(servers), _WAIT_S, "the queue")
+            wait_until(lambda: has_topic(servers, queue), _WAIT_S, "the queue")
             wait_until(lambda: end_offset(servers, queue) == _EXPECTED, _WAIT_S, "the dead letters")
         letters = dead_letters(servers, queue, {topic: "source"})
         lines = [line.replace(topic, "source") for line in _LINE.findall(log.read_text())]

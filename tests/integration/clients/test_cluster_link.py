@@ -19,7 +19,7 @@ from connect.clients.config.settings import WireSettings
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, RetriableBrokerError
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.topics import admin, create_topic, topic_names, unique
+from tests.support.topics import admin, create_topic, has_topic, unique
 
 AMPLE_S = 60.0
 EARLIEST, LATEST = -2, -1
@@ -118,7 +118,7 @@ def test_a_missing_topic_is_not_created_and_found_when_it_is(linked: Linked, ser
     topic = unique("late")
     linked.link.watch_topics({topic})
     assert linked.until(lambda s: topic in s.errors).errors == {topic: UNKNOWN_TOPIC}
-    assert topic not in topic_names(servers)
+    assert not has_topic(servers, topic)
     create_topic(servers, name=topic)
     linked.until(lambda s: (topic, 0) in s.leaders and not s.errors)
 

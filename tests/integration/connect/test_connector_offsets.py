@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[OffsetStore]:
     else:
         cluster: KafkaCluster = request.getfixturevalue("target_cluster")
         servers = {"bootstrap.servers": cluster.bootstrap_servers}
-        opened = KafkaOffsetStore(TopicSpec(unique("offsets"), 25, 1), servers)
+        opened = KafkaOffsetStore(TopicSpec(unique("offsets"), 5, 1), servers)
     opened.start(Deadline(30))
     yield opened
     opened.stop(Deadline(10))

@@ -30,7 +30,7 @@ from deploy.brokers import KafkaCluster
 from tests.golden.dead_letters.scenario import RECORDS, dead_letters, produce, sink_config
 from tests.support.bench import Bench
 from tests.support.plugins import Events, SimpleSinkConnector
-from tests.support.topics import alter_topic, create_topic, end_offset, topic_names, unique
+from tests.support.topics import alter_topic, create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
 
 GOLDEN = json.loads(
@@ -172,7 +172,7 @@ def test_a_queue_that_cannot_be_made_fails_the_task_and_says_how_to_mend_it(benc
     trace = trace_of(bench, put_sink(bench, queue, **{factor: "3"}))
     assert f"Could not initialize dead letter queue with topic={queue}" in trace
     assert factor in trace
-    assert queue not in topic_names(bench.servers)
+    assert not has_topic(bench.servers, queue)
 
 
 @pytest.mark.parametrize("client", ["producer", "consumer", "admin"])

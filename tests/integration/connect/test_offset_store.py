@@ -26,9 +26,9 @@ PARTITION: SourcePartition = {"cluster": "A", "partition": 0, "topic": "t"}
 OpenStore = Callable[[], OffsetStore]
 
 
-def kafka_store(cluster: KafkaCluster, topic: str) -> KafkaOffsetStore:
+def kafka_store(cluster: KafkaCluster, topic: str, partitions: int = 5) -> KafkaOffsetStore:
     return KafkaOffsetStore(
-        TopicSpec(topic, 25, 1), {"bootstrap.servers": cluster.bootstrap_servers}
+        TopicSpec(topic, partitions, 1), {"bootstrap.servers": cluster.bootstrap_servers}
     )
 
 
@@ -125,7 +125,7 @@ def test_the_topic_has_mirror_makers_bytes_in_javas_partition(
     target_cluster: KafkaCluster,
 ) -> None:
     topic = unique("mm2-offsets")
-    store = kafka_store(target_cluster, topic)
+    store = kafka_store(target_cluster, topic, partitions=25)
     store.start(Deadline(30))
     try:
         writer = OffsetWriter(store, "conn")

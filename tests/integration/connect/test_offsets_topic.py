@@ -20,7 +20,7 @@ KEY = b'["lanes",{"lane":"a"}]'
 
 @pytest.fixture
 def bench(target_cluster: KafkaCluster) -> Iterator[Bench]:
-    bench = Bench(target_cluster, {"offset.storage.partitions": "1"})
+    bench = Bench(target_cluster)
     yield bench
     bench.close()
 

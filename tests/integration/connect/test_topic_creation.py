@@ -9,7 +9,7 @@ import pytest
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
 from tests.support.bench import Bench
-from tests.support.topics import admin, create_topic, topic_config, topic_names, unique
+from tests.support.topics import admin, create_topic, has_topic, topic_config, unique
 
 DEFAULT = {
     "topic_creation_default_partitions": "2",
@@ -65,7 +65,7 @@ def test_a_task_fails_when_its_topic_cannot_be_created(bench: Bench) -> None:
     trace = bench.herder.status("lanes").tasks[0].status.trace
     assert trace is not None
     assert f"Unable to create topic(s) '{bench.topic}'" in trace
-    assert bench.topic not in topic_names(bench.servers)
+    assert not has_topic(bench.servers, bench.topic)
 
 
 def test_a_connector_fails_when_it_describes_topics_wrongly(bench: Bench) -> None:

@@ -14,7 +14,7 @@ from deploy.brokers import KafkaCluster
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset, topic_names, unique
+from tests.support.topics import create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
@@ -51,7 +51,7 @@ def test_a_topic_is_mirrored_and_the_process_stops_within_seconds(
     produce(source, topic, numbered(500))
     log = logs / "mirror.log"
     with mirror_maker(properties(source, target, topic), tmp_path, log) as mirror:
-        wait_until(lambda: copy in topic_names(target), TIMEOUT_S, "creation of the copy")
+        wait_until(lambda: has_topic(target, copy), TIMEOUT_S, "creation of the copy")
         wait_until(lambda: end_offset(target, copy) == 500, TIMEOUT_S, "copying of 500 records")
         mirror.signal(signal.SIGINT)
         assert mirror.wait(10) == 0
@@ -66,9 +66,9 @@ def test_a_topic_is_mirrored_and_the_process_stops_within_seconds(
 def test_heartbeats_arrive_in_javas_bytes(
     source: str, target: str, tmp_path: Path, logs: Path
 ) -> None:
-    before = end_offset(target, "heartbeats") if "heartbeats" in topic_names(target) else 0
+    before = end_offset(target, "heartbeats") if has_topic(target, "heartbeats") else 0
     with mirror_maker(properties(source, target, "none"), tmp_path, logs / "mirror.log") as mirror:
-        wait_until(lambda: "heartbeats" in topic_names(target), TIMEOUT_S, "the heartbeats topic")
+        wait_until(lambda: has_topic(target, "heartbeats"), TIMEOUT_S, "the heartbeats topic")
         wait_until(
             lambda: end_offset(target, "heartbeats") >= before + 2, TIMEOUT_S, "two heartbeats"
         )
@@ -114,7 +114,7 @@ def test_one_unreachable_flow_does_not_stop_another(
     log = logs / "mirror.log"
     copy = f"source.{topic}"
     with mirror_maker(properties(source, target, topic, **gone), tmp_path, log) as mirror:
-        wait_until(lambda: copy in topic_names(target), TIMEOUT_S, "creation of the copy")
+        wait_until(lambda: has_topic(target, copy), TIMEOUT_S, "creation of the copy")
         wait_until(lambda: end_offset(target, copy) == 10, TIMEOUT_S, "copying of 10 records")
         wait_until(
             lambda: "Cannot reach cluster gone at 127.0.0.1:1" in log.read_text(),
@@ -142,6 +142,6 @@ def test_only_flows_into_the_listed_clusters_run(
     with mirror_maker(props, tmp_path, log, "--clusters", "source") as mirror:
         wait_until(lambda: f"{other}->source: started" in log.read_text(), TIMEOUT_S, "the start")
         assert mirror.stop(10) == 0
-    assert f"mm2-offsets.{other}.internal" in topic_names(source)
+    assert has_topic(source, f"mm2-offsets.{other}.internal")
     assert f"source->{other} is not enabled" not in log.read_text()
     assert f"source->{other}: started" not in log.read_text()

@@ -25,7 +25,7 @@ from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
 from tests.support.served import metric
-from tests.support.topics import create_topic, end_offset, topic_names
+from tests.support.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 MISSING = missing_for_kerberos()
@@ -51,7 +51,7 @@ class Clusters:
         return f"source.{topic}"
 
     def copied(self, topic: str) -> int:
-        if self.remote(topic) not in topic_names(self.target.bootstrap_servers):
+        if not has_topic(self.target.bootstrap_servers, self.remote(topic)):
             return 0
         return end_offset(self.target.bootstrap_servers, self.remote(topic))
 

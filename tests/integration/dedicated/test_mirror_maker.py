@@ -19,7 +19,7 @@ from tests.support.mirrored import (
 )
 from tests.support.producing import Record, numbered, produce
 from tests.support.served import metric, task_partitions
-from tests.support.topics import admin, create_topic, end_offsets, topic_names
+from tests.support.topics import admin, create_topic, end_offsets, has_topic, topic_names
 from tests.support.waiting import wait_until
 
 RECORD_COUNT = "kafka_connect_mirror_mirrorsourceconnector_record_count"
@@ -143,11 +143,11 @@ def test_the_identity_policy_keeps_names(flow: MirroredFlow, log: Path, tmp_path
 
     with running(flow.properties({"replication.policy.class": policy}), tmp_path, log) as mirror:
         target = flow.target_servers
-        wait_until(lambda: topic in topic_names(target), 30, "creation")
+        wait_until(lambda: has_topic(target, topic), 30, "creation")
         wait_until(lambda: end_offsets(target, topic) == {0: 200, 1: 200}, 30, "all records")
         stop_cleanly(mirror, log)
     assert_equal_logs(flow, topic, topic)
-    assert flow.remote(topic) not in topic_names(flow.target_servers)
+    assert not has_topic(flow.target_servers, flow.remote(topic))
 
 
 def test_two_flows_in_both_directions_make_no_cycles(

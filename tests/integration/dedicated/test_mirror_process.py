@@ -208,7 +208,7 @@ def test_dedicated_mode_takes_limits_from_its_file_while_it_runs(
         begun = told(" partitions, ")
         write({rate: "fast"})
         wait_until(lambda: told(f"configuration {rate}"), 30.0, "the wrong limit to be told")
-        write({rate: "100MB", "topics": "none"})
+        write({rate: "100MB", "metrics.listener": ""})
         wait_until(lambda: told("Restart to apply"), 30.0, "what has to wait to be told")
         assert copied() < 2000, "a limit counts that should not"
         write({rate: "100MB"})

@@ -20,7 +20,7 @@ from deploy.brokers.storage import format_storage, random_id
 from tests.support.java import run_java_class
 from tests.support.producing import COMPRESSIONS, Record, numbered, produce, produce_transactions
 from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset, topic_names
+from tests.support.topics import create_topic, end_offset, has_topic, topic_names
 from tests.support.waiting import wait_until
 
 
@@ -235,7 +235,7 @@ def test_java_tools_run_on_the_same_class_path(
     kafka: KafkaRuntime, source_cluster: KafkaCluster
 ) -> None:
     topic = create_topic(source_cluster.bootstrap_servers)
-    assert topic in topic_names(source_cluster.bootstrap_servers)
+    assert has_topic(source_cluster.bootstrap_servers, topic)
     output = run_java_class(
         kafka,
         "org.apache.kafka.tools.TopicCommand",

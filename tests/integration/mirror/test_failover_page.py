@@ -22,7 +22,7 @@ from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.mirrors import mm2_properties
 from tests.support.pages import DOCS, blocks
 from tests.support.producing import numbered, produce, produce_transactions
-from tests.support.topics import create_topic, end_offset, topic_names
+from tests.support.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 PAGE = DOCS / "how-to" / "failover.md"
@@ -179,7 +179,7 @@ def test_the_pages_commands_do_what_it_says(clusters: Clusters, tmp_path: Path, 
     billing, late = orders[:70], consume(a, "late", ["orders"], 30)
 
     with running(properties, tmp_path, logs / "there.log") as mirror:
-        wait_until(lambda: "A.heartbeats" in topic_names(b), _WAIT_S, "copied heartbeats")
+        wait_until(lambda: has_topic(b, "A.heartbeats"), _WAIT_S, "copied heartbeats")
         flow.wait_records("orders", [len(orders)])
         wait_until(lambda: len(checkpointed(flow)) == 3, _WAIT_S, "checkpoints of all groups")
 
@@ -222,7 +222,7 @@ def test_the_pages_commands_do_what_it_says(clusters: Clusters, tmp_path: Path, 
     produce(b, "payments", numbered(50, start=1000))
     commit(b, "payer", {("payments", 0): 20})
     with running(properties | {"B->A.enabled": "true"}, tmp_path, logs / "both.log") as mirror:
-        wait_until(lambda: "B.payments" in topic_names(a), _WAIT_S, "the copy of payments")
+        wait_until(lambda: has_topic(a, "B.payments"), _WAIT_S, "the copy of payments")
         wait_until(lambda: end_offset(a, "B.payments") == 50, _WAIT_S, "its records")
         shown = terminal.type_until_exact(show_back, "payer")
         assert shown.row("late", "A.orders")[3:5] == ["70", "orders"]

@@ -19,7 +19,7 @@ from tests.support.limits import (
 )
 from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.producing import numbered, produce
-from tests.support.topics import end_offsets, topic_names
+from tests.support.topics import end_offsets, has_topic
 from tests.support.waiting import wait_until
 from tests.support.worker_flow import worker_flow
 
@@ -83,7 +83,7 @@ def test_a_low_limit_starves_no_partition_of_a_task(
     with worker_flow(flow, logs, tmp_path, WITHOUT, low) as running:
 
         def both_are_copied() -> bool:
-            if flow.remote(topic) not in topic_names(flow.target_servers):
+            if not has_topic(flow.target_servers, flow.remote(topic)):
                 return False
             return all(end_offsets(flow.target_servers, flow.remote(topic)).values())
 

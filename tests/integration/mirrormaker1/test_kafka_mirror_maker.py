@@ -18,7 +18,7 @@ from tests.support.groups import committed
 from tests.support.mirrormaker1 import LAST_WITH_MM1, files, java_mm1, mm1
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import contents, numbers, read_partition
-from tests.support.topics import alter_topic, create_topic, end_offsets, topic_names, unique
+from tests.support.topics import alter_topic, create_topic, end_offsets, has_topic, unique
 from tests.support.waiting import wait_until
 
 COPY_S, STOP_S, JAVA_S = 30.0, 30.0, 60.0
@@ -59,7 +59,7 @@ class Clusters:
     def wait_copied(self, topic: str, records: int, seconds: float = COPY_S) -> None:
         def copied() -> bool:
             return (
-                topic in topic_names(self.target)
+                has_topic(self.target, topic)
                 and sum(end_offsets(self.target, topic).values()) >= records
             )
 

@@ -22,7 +22,7 @@ from tests.support.groups import committed
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
-from tests.support.topics import create_topic, end_offsets, topic_names
+from tests.support.topics import create_topic, end_offsets, has_topic
 from tests.support.waiting import wait_until
 
 COPY_S, STOP_S = 40.0, 30.0
@@ -107,8 +107,8 @@ def test_two_old_files_mirror_every_topic_but_the_internal_ones(
         assert mirror.stop(STOP_S) == 0
     # The groups' commits are on the sources, and nothing of them came here. (A reader makes
     # such a topic, so this is looked at first.)
-    assert "__consumer_offsets" in topic_names(first)
-    assert "__consumer_offsets" not in topic_names(target)
+    assert has_topic(first, "__consumer_offsets")
+    assert not has_topic(target, "__consumer_offsets")
     for _, topic in topics:
         assert numbers(read_partition(target, topic, 0)) == list(range(100))
     left = ("--group", GROUP, "--bootstrap-server", second, "--topic", "test-topic")

@@ -17,7 +17,7 @@ from tests.support.producing import Record, numbered, produce
 from tests.support.reading import ReadRecord, contents, read_partition
 from tests.support.rest import Answer
 from tests.support.served import metric
-from tests.support.topics import alter_topic, create_topic, end_offset, topic_names, unique
+from tests.support.topics import alter_topic, create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
 
 # A session of Spark for each.
@@ -85,7 +85,7 @@ class Steered:
             return False  # a partition that was just created has no leader yet
 
     def copies(self, topic: str) -> list[ReadRecord]:
-        if f"A.{topic}" not in topic_names(self.target):
+        if not has_topic(self.target, f"A.{topic}"):
             return []
         return read_partition(self.target, f"A.{topic}", 0, isolation="read_committed")
 

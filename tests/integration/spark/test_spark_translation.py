@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets import offset_map_pages as offset_map
-from connectors.mirror.offsets.map_notes import Note, encode_loss, note_key
+from connectors.mirror.offsets.map_notes import Note, Owner, encode_loss, note_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_sync_store import OffsetSyncStore
@@ -263,6 +263,24 @@ def test_a_loss_whose_page_was_replaced_is_known_by_its_note(spark: SparkSession
     for offset in range(10):
         assert answers[f"g{offset}", 0] == Answer(offset, offset, True, 0, 2)
     assert answers["g12", 0] == Answer(12, 10, False, 2, 2)
+
+
+def test_pages_of_a_former_owner_do_not_count(spark: SparkSession) -> None:
+    key = ("t", 0)
+    late = MapPage(5, [Segment(4, 40, 10)]).encode()
+    records = [
+        (note_key(Note.OWNER, key), Owner(5).encode(), 0),
+        (page_key(*key, 0), MapPage(5, [Segment(0, 0, 4)]).encode(), 1),
+        (note_key(Note.OWNER, key), Owner(9, before=5).encode(), 2),
+        (note_key(Note.OWNER, key), Owner(20).encode(), 3),  # was on its way for long
+        (page_key(*key, 2), MapPage(9, [Segment(2, 6, 8)]).encode(), 4),
+        (page_key(*key, 4), late, 5),
+        (page_key("u", 0, 4), late, 6),
+    ]
+    table = spark.createDataFrame(records, "key binary, value binary, offset bigint")
+    found = collect(newest_pages(page_records(table)).select("topic", "first_source")).to_pylist()
+    kept = {(row["topic"], row["first_source"]) for row in found}
+    assert kept == {("t", 0), ("t", 2), ("u", 4)}
 
 
 def test_a_page_that_is_cut_off_is_named(spark: SparkSession) -> None:

@@ -50,7 +50,7 @@ from tests.support.chaos.writing import (
     transactional,
 )
 from tests.support.mirrored import MirroredFlow
-from tests.support.topics import end_offsets, topic_names
+from tests.support.topics import end_offsets, has_topic
 from tests.support.waiting import wait_until
 
 __all__ = ["trial"]
@@ -197,7 +197,7 @@ def _direction_caught_up(trial: _Trial, direction: Direction) -> None:
         for worker in trial.arena.workers:
             ended = worker.process.poll()
             assert ended is None, f"worker {worker.number} ended with {ended}; see {worker.log}"
-        if flow.offsets_topic not in topic_names(flow.target_servers):
+        if not has_topic(flow.target_servers, flow.offsets_topic):
             return False
         found = flow.stored_offsets()
         behind.clear()
@@ -229,7 +229,7 @@ def _groups_follow(trial: _Trial, committer: Committer) -> None:
 
     def done() -> bool:
         topic = f"{flow.a}.checkpoints.internal"
-        if topic not in topic_names(flow.target_servers):
+        if not has_topic(flow.target_servers, topic):
             return False
         latest = {}
         for record in read(flow.target_servers, topic):
@@ -336,7 +336,7 @@ def _copying(trial: _Trial) -> None:
 
     def grows() -> bool:
         remote = flow.remote(trial.whole[0])
-        if remote not in topic_names(flow.target_servers):
+        if not has_topic(flow.target_servers, remote):
             return False
         try:
             return sum(end_offsets(flow.target_servers, remote).values()) > 0

@@ -11,6 +11,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import (
     AlteredOffset,
+    RecordTransforms,
     SourceOffset,
     SourcePartition,
     TransactionContext,
@@ -40,6 +41,7 @@ class Offsets:
 
     transactions: TransactionContext | None = None
     transfer: TransferTransactions | None = None
+    transforms: RecordTransforms | None = None
 
     def request_commit(self) -> None:
         raise AssertionError("not a transfer task")

@@ -38,12 +38,21 @@ OURS = {
     *(key.name for key in LOSS_KEYS),
     "mirror.copy.buffer.bytes",
     "mirror.copy.merge.batch.bytes",
+    "mirror.transforms.key.converter",
+    "mirror.transforms.value.converter",
+    "mirror.transforms.header.converter",
     "mirror.assignment",
     "mirror.assignment.interval.seconds",
     "mirror.rate.bytes",
     "mirror.rate.records",
     "mirror.rate.topics",
     "mirror.offset.map.enabled",
+    "mirror.provenance.enabled",
+    "replication.policy.prefix",
+    "replication.policy.prefix.remove",
+    "replication.policy.suffix",
+    "replication.policy.suffix.remove",
+    "replication.policy.mapping.file",
     "mirror.spark.idle.timeout.ms",
     "mirror.spark.start.max.delay.ms",
     "offset-map.topic.replication.factor",
@@ -184,11 +193,31 @@ def test_a_predicate_that_is_not_declared_is_found_before_a_task_fails_for_it() 
     assert list(errors(validator().validate(config))) == ["transforms.f.predicate"]
 
 
-def test_a_connector_that_moves_bytes_takes_no_transformations() -> None:
-    config = {**CASES["source"]["config"], "transforms": "f", "transforms.f.type": "DropHeaders"}
-    config["transforms.f.headers"] = "h"
-    (message,) = errors(validator().validate(config))["transforms"]
+def transformed(**extra: str) -> dict[str, str]:
+    keys = {"transforms": "f", "transforms.f.type": "DropHeaders", "transforms.f.headers": "h"}
+    return {**CASES["source"]["config"], **keys, **extra}
+
+
+def test_a_mirror_takes_transformations_and_their_keys_are_checked() -> None:
+    plain = errors(validator().validate(CASES["source"]["config"]))
+    assert errors(validator().validate(transformed())) == plain
+    answer = by_name(shown(transformed()))
+    assert "transforms.f.headers" in answer
+    missing = transformed()
+    del missing["transforms.f.headers"]
+    assert "transforms.f.headers" in errors(validator().validate(missing))
+
+
+def test_an_engine_that_only_moves_bytes_takes_no_transformations() -> None:
+    config = transformed(**{"mirror.engine": "spark"})
+    (message, *_) = errors(validator().validate(config))["transforms"]
     assert "forward record batches unchanged" in message
+
+
+def test_a_mirror_copies_a_topic_to_one_topic_only() -> None:
+    found = errors(validator().validate(transformed(**{"transforms.f.type": "TimestampRouter"})))
+    (message, *_) = found["transforms.f.type"]
+    assert "differ from record to record" in message
 
 
 @pytest.mark.parametrize(
