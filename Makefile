@@ -13,7 +13,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 # So many processes run the unit tests, which only compute.
 UNIT_PROCESSES ?= 2
-# So many run the tests on brokers, which wait more than they work. Each has clusters of its own.
+# So many run the tests on brokers, which wait more than they work. Each has two clusters of its
+# own, and takes 1.5 GB of memory.
 TEST_PROCESSES ?= 4
 # So many run the slow tests, which work harder.
 SLOW_PROCESSES ?= 2
@@ -29,16 +30,20 @@ record = $(BIN)/python -m tests.runs record $(1) $(if $(strip $(2)),--part "$(st
 COUNTED_PYTEST := $(PYTEST) -p tests.runs.counts
 
 RUNTIME_STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-for-demo
 TEST_STAMP := $(VENV)/.installed-for-tests
 DOCS_STAMP := $(VENV)/.installed-for-docs
 # What the project itself is installed from; the compiled part needs a C compiler, and is left out without.
 PROJECT := pyproject.toml setup.py $(wildcard connect/protocol/native/*)
 
 .PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
-	simulate mutants status golden docs lock lowest release clean
+	simulate mutants status golden docs lock lowest release audit clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
+# Containers often set it. Every process that a test starts would then compile all modules again, which
+# takes longer than the rest of its start.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make install  the commands (connect-mirror-maker, ...) in $(BIN)"
@@ -65,6 +70,7 @@ help:
 	@echo "make lock     pin the newest versions of all dependencies"
 	@echo "make lowest   the unit tests with the oldest versions that pyproject.toml allows"
 	@echo "make release  build the sdist and the wheel of what is committed, and try them in a new environment"
+	@echo "make audit    known vulnerabilities, licences and checksums of what is installed; the SBOM in dist"
 	@echo "make clean    remove what was built here"
 
 $(BIN)/python:
@@ -84,6 +90,10 @@ $(RUNTIME_STAMP): requirements.lock $(PROJECT) | $(BIN)/python
 	$(call install_locked,requirements.lock)
 	@touch $@
 
+$(DEMO_STAMP): requirements-demo.lock $(PROJECT) | $(BIN)/python
+	$(call install_locked,requirements-demo.lock)
+	@touch $@
+
 $(TEST_STAMP): requirements-test.lock $(PROJECT) | $(BIN)/python
 	$(call install_locked,requirements-test.lock)
 	@touch $@
@@ -97,18 +107,20 @@ install: $(RUNTIME_STAMP)
 
 install-test: $(TEST_STAMP)
 
+# make install brings no packages for brokers; make install-test does.
 brokers:
+	@$(BIN)/python -c 'import jgo' 2>/dev/null || $(MAKE) --no-print-directory $(DEMO_STAMP)
 	@$(BIN)/python -m deploy.brokers
 
 # On a terminal the demo is a job of its own (set -m), so that Ctrl-C ends the demo and not make, and
 # the exit status is the demo's.
-demo: $(RUNTIME_STAMP)
+demo: $(DEMO_STAMP)
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo
 
-demo-cluster: $(RUNTIME_STAMP)
+demo-cluster: $(DEMO_STAMP)
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo cluster
 
-demo-spark: $(RUNTIME_STAMP)
+demo-spark: $(DEMO_STAMP)
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/python -m deploy.demo spark
 
 check: install-test
@@ -159,7 +171,9 @@ docs: $(DOCS_STAMP)
 lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv
 	$(COMPILE) --upgrade --group brokers --group test pyproject.toml -o requirements-test.lock
-	$(COMPILE) --group brokers -c requirements-test.lock pyproject.toml -o requirements.lock
+	$(COMPILE) -c requirements-test.lock pyproject.toml -o requirements.lock
+	$(COMPILE) --group brokers -c requirements-test.lock pyproject.toml -o requirements-demo.lock
+	$(COMPILE) --group audit -o requirements-audit.lock
 	$(COMPILE) --group brokers --group docs -c requirements-test.lock pyproject.toml -o requirements-docs.lock
 
 # An environment of its own, which stays. The tests and their tools are of the newest versions that go
@@ -179,6 +193,15 @@ lowest: | $(BIN)/python
 
 release: install-test
 	$(BIN)/python -m deploy.release
+
+# pip-audit has an environment of its own: the project needs none of its packages. Without a network it
+# cannot be installed, or cannot look; deploy.audit then says so and ends with 3.
+AUDIT := build/audit
+audit: install-test
+	@test -x $(AUDIT)/bin/pip-audit || { $(BIN)/python -m venv --clear $(AUDIT) && \
+		$(AUDIT)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --require-hashes \
+		-r requirements-audit.lock; } || true
+	$(BIN)/python -m deploy.audit --pip-audit $(AUDIT)/bin/pip-audit --sbom dist/sbom.cdx.json
 
 # The downloaded brokers stay: they are in the user's cache, shared by all checkouts.
 clean:

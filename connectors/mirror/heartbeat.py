@@ -126,6 +126,11 @@ class MirrorHeartbeatTask(SourceTask):
         self._topic = ""
         self._aliases = ("", "")
 
+    @classmethod
+    def transforms_records(cls) -> bool:
+        """The flow's transformations are for copied records."""
+        return False
+
     def start(self, config: Mapping[str, str]) -> None:
         parsed = HeartbeatConfig.from_properties(config)
         self._interval_s = parsed.emit_heartbeats_interval_s or 0.0

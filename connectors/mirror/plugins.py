@@ -9,8 +9,11 @@ from connectors.mirror.checkpoints.connector import MirrorCheckpointConnector
 from connectors.mirror.config.base import JAVA_PACKAGE
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source.connector import MirrorSourceConnector
+from connectors.mirror.topic_routes import use_plugins
 
-__all__ = ["register", "source_flow"]
+__all__ = ["flow_aliases", "register", "source_flow"]
+
+_CONNECTORS = (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector)
 
 # Class names of earlier releases, which stored configs may contain.
 _FORMER_NAMES: dict[type, tuple[str, ...]] = {
@@ -22,8 +25,10 @@ _FORMER_NAMES: dict[type, tuple[str, ...]] = {
 
 
 def register(registry: PluginRegistry) -> None:
-    """Register the mirror's connectors under their Java names and ours."""
-    for connector in (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector):
+    """Register the mirror's connectors under their Java names and ours, and find the classes of
+    their transformations there."""
+    use_plugins(registry)
+    for connector in _CONNECTORS:
         registry.register(
             connector,
             f"{JAVA_PACKAGE}{connector.__name__}",
@@ -53,8 +58,25 @@ def register(registry: PluginRegistry) -> None:
 def source_flow(config: Mapping[str, str]) -> str | None:
     """The flow (`source->target`) that a connector with this config copies; None if it is not a
     MirrorSourceConnector."""
-    short_name = config.get("connector.class", "").strip().rpartition(".")[2]
-    if short_name not in (MirrorSourceConnector.__name__, "MirrorSource"):
+    aliases = flow_aliases(config)
+    if aliases is None or _short_name(config) not in _names(MirrorSourceConnector):
+        return None
+    return "->".join(aliases)
+
+
+def flow_aliases(config: Mapping[str, str]) -> tuple[str, str] | None:
+    """The clusters of the flow that a connector with this config belongs to; None if it is none of
+    the mirror's."""
+    if not any(_short_name(config) in _names(each) for each in _CONNECTORS):
         return None
     source = config.get("source.cluster.alias", "source").strip()
-    return f"{source}->{config.get('target.cluster.alias', 'target').strip()}"
+    return source, config.get("target.cluster.alias", "target").strip()
+
+
+def _short_name(config: Mapping[str, str]) -> str:
+    return config.get("connector.class", "").strip().rpartition(".")[2]
+
+
+def _names(connector: type) -> tuple[str, str]:
+    """Java accepts a class name with and without `Connector`."""
+    return connector.__name__, connector.__name__.removesuffix("Connector")

@@ -113,7 +113,8 @@ class BatchCopier:
         """Copy for one turn; waits at most so long for something to do."""
         self._engine.step(timeout_s)
         if self._history is not None:
-            self._history.look(self._engine.partitions)
+            partitions = self._engine.partitions
+            self._history.look(partitions, partitions)
 
     def positions(self) -> dict[TopicPartition, int]:
         """Return the acknowledged positions, also of removed partitions."""

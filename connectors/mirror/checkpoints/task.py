@@ -119,6 +119,11 @@ class MirrorCheckpointTask(SourceTask):
         self._unread_in_trouble = self._troubles.part("unread")
         self._unsynced_in_trouble = self._troubles.part("unsynced")
 
+    @classmethod
+    def transforms_records(cls) -> bool:
+        """The flow's transformations are for copied records; here they only rename topics."""
+        return False
+
     # Methods of the task's thread.
 
     def start(self, config: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "BASE_CONFIG_DEF",
     "CONSUMER_POLL_TIMEOUT_MS",
     "JAVA_PACKAGE",
+    "MAPPING_FILE_KEY",
     "METRIC_NAMES_FORMATS",
     "OFFSET_SYNCS_TOPIC_LOCATION",
     "SPARK_IDLE_TIMEOUT",
@@ -38,6 +39,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
+MAPPING_FILE_KEY = "replication.policy.mapping.file"
 
 
 def mirror_key(
@@ -83,7 +85,29 @@ _BASE_KEYS = (
         ConfigType.CLASS,
         JAVA_PACKAGE + "DefaultReplicationPolicy",
         "How topics are named on the target: DefaultReplicationPolicy puts the source's alias "
-        "before the name, IdentityReplicationPolicy keeps the name.",
+        "before the name, IdentityReplicationPolicy keeps the name, RenamingReplicationPolicy "
+        "renames by the keys below. Or a Python class, as module:Class or an entry point of "
+        "kafka_connect_mirror.replication_policies.",
+    ),
+    *(
+        mirror_key(
+            f"replication.policy.{name}",
+            ConfigType.STRING,
+            "",
+            f"With RenamingReplicationPolicy: {doc} Not a key of MirrorMaker 2.",
+        )
+        for name, doc in (
+            ("prefix", "put before the names of topics on the target."),
+            ("suffix", "put after the names of topics on the target."),
+            ("prefix.remove", "taken from the start of names that have it, before the others."),
+            ("suffix.remove", "taken from the end of names that have it, before the others."),
+            (
+                "mapping.file",
+                "a file with the target's names of single topics, in lines "
+                "`<source topic> = <target topic>`. Its topics are renamed only by it. Every "
+                "worker reads its own copy when a connector or task starts.",
+            ),
+        )
     ),
     mirror_key(
         "replication.policy.separator",

@@ -60,7 +60,8 @@ LOSS_KEYS = (
         Importance.MEDIUM,
         "SQLAlchemy URL of the database that keeps the history of losses, copied ranges and lag, "
         "such as `postgresql+psycopg://user:password@host/database`; `none`: no history. The "
-        "default is the SQLite file `connect-mirror/history.db` in the user's state directory. "
+        "default is an SQLite file of the flow, `history-<source>-<target>-<digest of bootstrap "
+        "servers>.db`, in `connect-mirror` in the user's state directory. "
         "Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
@@ -69,7 +70,8 @@ LOSS_KEYS = (
         7,
         Range(1, 3650),
         Importance.LOW,
-        "How many days the history is kept. Not a key of MirrorMaker 2.",
+        "How many days the history is kept, rows older than an hour merged by minutes and hours. "
+        "Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         _POLICY,

@@ -30,10 +30,12 @@ from connectors.mirror.config.base import (
     interval_s,
     mirror_key,
 )
-from connectors.mirror.config.loss_policies import LOSS_KEYS, loss_policies
+from connectors.mirror.config.history_url import flow_history_url
+from connectors.mirror.config.loss_policies import LOSS_KEYS, URL_KEY, loss_policies
 from connectors.mirror.config.losses import LossPolicies
 from connectors.mirror.config.rate_limits import RATE_KEYS, flow_limits
 from connectors.mirror.config.rates import FlowLimits
+from connectors.mirror.config.transforms import TRANSFORM_KEYS
 
 __all__ = [
     "SOURCE_CONFIG_DEF",
@@ -229,6 +231,15 @@ _OUR_KEYS = (
         "Replication factor of the offset map's topic; the default is that of the offset-syncs "
         "topic. Not a key of MirrorMaker 2.",
     ),
+    mirror_key(
+        "mirror.provenance.enabled",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether to write to mm2-provenance.internal on the target where its topics came from, and "
+        "to copy no topic that came from the target itself. Without it, loops are only found by "
+        "names. Not a key of MirrorMaker 2.",
+    ),
+    *TRANSFORM_KEYS,
     SPARK_IDLE_TIMEOUT,
     SPARK_START_DELAY,
 )
@@ -280,11 +291,12 @@ class SourceConfig(MirrorConfig):
     mirror_copy_buffer_bytes: int
     mirror_copy_merge_batch_bytes: int
     mirror_offset_map_enabled: bool
+    mirror_provenance_enabled: bool
     offset_map_topic_replication_factor: int
     limits: FlowLimits
     losses: LossPolicies
     mirror_quarantine_topic: str | None
-    mirror_history_url: SecretStr | None
+    mirror_history_url: SecretStr
     mirror_history_retention_days: int
 
     @property
@@ -343,11 +355,12 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         mirror_copy_buffer_bytes=parsed.integer("mirror.copy.buffer.bytes"),
         mirror_copy_merge_batch_bytes=parsed.integer("mirror.copy.merge.batch.bytes"),
         mirror_offset_map_enabled=parsed.boolean("mirror.offset.map.enabled"),
+        mirror_provenance_enabled=parsed.boolean("mirror.provenance.enabled"),
         offset_map_topic_replication_factor=syncs_factor if map_factor is None else map_factor,
         limits=flow_limits(parsed),
         losses=loss_policies(parsed),
         mirror_quarantine_topic=parsed.optional_string("mirror.quarantine.topic") or None,
-        mirror_history_url=parsed.secret("mirror.history.url"),
+        mirror_history_url=flow_history_url(parsed.secret(URL_KEY), parsed.originals),
         mirror_history_retention_days=parsed.integer("mirror.history.retention.days"),
     )
 
