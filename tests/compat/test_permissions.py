@@ -114,7 +114,9 @@ class Guarded:
         """Everything that these features need, but for what is about `leave_out`."""
         every = self.needed(features, extra)
         needed = [each for each in every if each.pattern.name != leave_out]
-        assert (len(needed) < len(every)) == (leave_out is not None), f"nothing is about {leave_out}"
+        assert (len(needed) < len(every)) == (leave_out is not None), (
+            f"nothing is about {leave_out}"
+        )
         for cluster in (self.flow.source, self.flow.target):
             mine = [granted(each) for each in needed if self.cluster(each) is cluster]
             grant(cluster, self.user, mine)

@@ -30,8 +30,11 @@ ELSEWHERE = {"failover.md": "tests/integration/mirror/test_failover_page.py"}
 REASONS = {
     "installs a system service",
     "installs packages",
+    "needs Prometheus",
     "needs Docker",
     "needs Kubernetes",
+    "needs a container builder",
+    "needs a container runtime",
     "needs a Connect cluster with this connector",
 }
 # In `make test`, besides the tutorials; `make slow` has the others.
