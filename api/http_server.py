@@ -37,6 +37,9 @@ _GRACE_S = 0.5
 _STOP_S = 5.0
 
 _KEEP_ALIVE_S = 30
+# Two servers of a process load their libraries one after the other: packages whose parts two
+# threads import at once can fail with an ImportError.
+_LOADING = threading.Lock()
 """How long an idle connection is kept, as in Java, because clients reuse connections."""
 
 
@@ -200,6 +203,14 @@ class ApiServer:
         return not self._stopping.is_set()
 
     def _serve(self, listening: socket.socket) -> None:
+        with _LOADING:
+            server = self._loaded()
+        self._server = server
+        if self._stopping.is_set():
+            return
+        server.run(sockets=[listening])
+
+    def _loaded(self) -> uvicorn.Server:
         import uvicorn
 
         from api.http_protocol import BoundedProtocol
@@ -220,8 +231,4 @@ class ApiServer:
         if tls is not None:
             settings["ssl_context_factory"] = lambda _config, _default: tls
         logging.getLogger("uvicorn.error").addFilter(_offers_no_upgrade)
-        server = uvicorn.Server(uvicorn.Config(self._make_app(), **settings))
-        self._server = server
-        if self._stopping.is_set():
-            return
-        server.run(sockets=[listening])
+        return uvicorn.Server(uvicorn.Config(self._make_app(), **settings))

@@ -24,9 +24,19 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from sqlalchemy import Column, LargeBinary, MetaData, String, Table, create_engine, delete, select
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy import (
+    URL,
+    Column,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    delete,
+    exc,
+    make_url,
+    select,
+)
 
 from connect.clock import Deadline
 from connect.config.types import SecretStr
@@ -117,10 +127,10 @@ class SqlOffsetStore:
         """Return a store at an SQLAlchemy URL. Raises `ConfigError`."""
         try:
             return cls(make_url(url.reveal()))
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        except (exc.ArgumentError, exc.NoSuchModuleError, ImportError) as error:
             # The error text contains at most a driver's name, and never a URL that cannot be
             # parsed.
-            reason = "not a URL" if isinstance(error, ArgumentError) else str(error)
+            reason = "not a URL" if isinstance(error, exc.ArgumentError) else str(error)
             raise ConfigError(
                 f"Invalid value [hidden] for configuration {_URL_KEY}: {reason}; use a URL like"
                 f" postgresql+psycopg://user:password@host/database, and install the driver's"
@@ -213,11 +223,11 @@ class SqlOffsetStore:
         """Convert SQLAlchemy's errors to ours, without the parameters of statements."""
         try:
             yield
-        except OperationalError as error:
+        except exc.OperationalError as error:
             raise OffsetDatabaseUnavailable(
                 f"{doing} the offsets in {self._name} failed: {error.orig}"
             ) from error
-        except SQLAlchemyError as error:
+        except exc.SQLAlchemyError as error:
             raise ConnectError(f"{doing} the offsets in {self._name} failed: {error}") from error
 
 

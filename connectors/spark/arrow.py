@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import DataFrame
 from pyspark.util import local_connect_and_auth
 

@@ -72,6 +72,7 @@ def _java_text(java: Any) -> str:
 def job_errors(what: str) -> Iterator[None]:
     """Turn exceptions of Spark and its gateway into `SparkJobFailed`."""
     # Imported here: PySpark takes memory that a process without a session need not spend.
+    import pyspark  # noqa: F401 - before its parts
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

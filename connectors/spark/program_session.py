@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import SparkSession
 
 from connect.clock import Deadline

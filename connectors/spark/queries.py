@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from uuid import uuid4
 
+import pyspark  # noqa: F401 - before its parts
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 

@@ -168,6 +168,48 @@ def test_imports_point_down(path: Path) -> None:
     assert found <= ALLOWED[own], f"{own} may not import {sorted(map(str, found - ALLOWED[own]))}"
 
 
+# Packages whose top imports their parts, and that several of our threads import late.
+TOP_FIRST = ("pyspark", "sqlalchemy")
+
+
+def runs(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports of a module that happen when it runs, in their order."""
+    tree = ast.parse(path.read_text())
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    yield from sorted((each for each in nodes if each not in for_types), key=lambda n: n.lineno)
+
+
+@pytest.mark.parametrize("package", TOP_FIRST)
+def test_a_package_is_imported_before_its_parts(package: str) -> None:
+    """A thread that imports a part holds the part's lock, and waits for the top; one that imports
+    the top holds that, and waits for the part. Python breaks the deadlock by an ImportError."""
+    wrong = []
+    for path in modules():
+        if path.is_relative_to(ROOT / "deploy"):
+            continue
+        tops = [folder / "__init__.py" for folder in reversed(path.relative_to(ROOT).parents)]
+        names = [
+            name
+            for source in (*(ROOT / top for top in tops if (ROOT / top).exists()), path)
+            for node in runs(source)
+            for name in (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [alias.name for alias in node.names]
+            )
+            if name.split(".")[0] == package
+        ]
+        if names and names[0] != package:
+            wrong.append(f"{path.relative_to(ROOT)} imports {names[0]} first")
+    assert wrong == []
+
+
 def part(package: str, module: str) -> str | None:
     """The part of `package` that a module belongs to; None for modules of other packages."""
     if not module.startswith(f"{package}."):

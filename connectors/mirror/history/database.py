@@ -53,8 +53,7 @@ from connectors.mirror.history.rows import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
-    from sqlalchemy.engine import Engine
+    from sqlalchemy import Engine, Select
 
 __all__ = ["History", "open_history", "read", "read_events", "read_history", "there_is"]
 
@@ -150,13 +149,13 @@ def there_is(url: SecretStr) -> bool:
 def read(url: SecretStr, *queries: Select[Any]) -> list[dict[str, Any]]:
     """Return the rows of all queries, one after the other. Raises ConfigError if the history
     cannot be read."""
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy import exc
 
     engine = _engine(_parsed(url.reveal()))
     try:
         with engine.connect() as connection:
             return [dict(row._mapping) for query in queries for row in connection.execute(query)]
-    except SQLAlchemyError as error:
+    except exc.SQLAlchemyError as error:
         raise ConfigError(f"Cannot read the history: {_without_url(error)}") from error
     finally:
         engine.dispose()
@@ -301,7 +300,7 @@ class History:
 
     def _keep_small(self, engine: Engine) -> None:
         """Merge and delete old rows now and then. What fails is due again the next time."""
-        from sqlalchemy.exc import SQLAlchemyError
+        from sqlalchemy import exc
 
         from connectors.mirror.history.upkeep import keep_small
 
@@ -311,18 +310,17 @@ class History:
         self._clean_at = now + _CLEAN_EVERY_S
         try:
             keep_small(engine, self._clock.now_ms(), self._retention_ms, lambda: self._closing)
-        except SQLAlchemyError as error:
+        except exc.SQLAlchemyError as error:
             _LOG.warning("Cannot merge old rows of the history: %s", _without_url(error))
 
 
 def _parsed(url: str) -> Any:
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+    from sqlalchemy import exc, make_url
 
     try:
         parsed = make_url(url)
         parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ImportError, ValueError) as error:
+    except (exc.ArgumentError, exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise ConfigError(
             f"Invalid value [hidden] for configuration {URL_KEY}: not an SQLAlchemy URL. Use a "
             "URL such as postgresql+psycopg://user:password@host/database or "
@@ -353,9 +351,9 @@ def _connect_arguments(url: Any) -> Mapping[str, Any]:
 
 def _for_good(error: Exception) -> bool:
     """Whether the database will never accept these rows."""
-    from sqlalchemy.exc import DataError, IntegrityError
+    from sqlalchemy import exc
 
-    return isinstance(error, DataError | IntegrityError)
+    return isinstance(error, exc.DataError | exc.IntegrityError)
 
 
 def _without_url(error: Exception) -> str:

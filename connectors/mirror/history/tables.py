@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Column,
+    Engine,
     Float,
     Index,
     Integer,
@@ -18,7 +19,6 @@ from sqlalchemy import (
     event,
     select,
 )
-from sqlalchemy.engine import Engine
 
 __all__ = ["TABLES", "create_tables", "delete_before", "prepare"]
 

@@ -16,9 +16,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, bindparam, delete, func, insert, select, update
-from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    bindparam,
+    delete,
+    exc,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from connectors.mirror.history.tables import TABLES, delete_before
 
@@ -92,7 +102,7 @@ def _begin(engine: Engine, merge: _Merge, end: int) -> int | None:
         try:
             with engine.begin() as connection:
                 connection.execute(insert(upkeep).values(name=merge.name, until_ms=first))
-        except IntegrityError:
+        except exc.IntegrityError:
             return None  # another process begins at the same moment
         return int(first)
     with engine.begin() as connection:
