@@ -43,6 +43,14 @@ _ARGUMENTS = (
     "--font-render-hinting=none",
 )
 _FETCH_TIMEOUT_S = 300
+# The package's own file names directories of another system. Without any font the browser crashes.
+_FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>{directory}/fonts</dir>
+  <cachedir>{directory}/fonts-cache</cachedir>
+</fontconfig>
+"""
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,7 @@ def _unpacked() -> Path | None:
             for name in ("al2023", "swiftshader", "fonts"):
                 with _tar(_brotli(_member(packed, f"package/bin/{name}.tar.br"))) as archive:
                     archive.extractall(directory, filter="data")
+            (directory / "fonts.conf").write_text(_FONTS.format(directory=directory))
             # Last: it says that the rest is there.
             _write(directory / "chromium", _brotli(_member(packed, "package/bin/chromium.br")))
     return directory
