@@ -126,8 +126,10 @@ class OnceTask:
         return status.trace if status is not None and status.state is State.FAILED else None
 
     def fails(self) -> str:
+        """Wait for the failure, and for the end of the run: a next one is not to meet it."""
         trace = wait_until(self.failure, _TIMEOUT_S, "failure of the task")
         assert trace is not None
+        assert self.host.join(Deadline(_TIMEOUT_S))
         return trace
 
 
