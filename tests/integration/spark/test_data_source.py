@@ -34,6 +34,13 @@ from tests.support.topics import create_topic, unique
 
 SECRET = "5ecret-of-nobody"
 WAIT_S = 120.0
+NOBODY = {
+    "clusters": "A, B",
+    "A->B.enabled": "true",
+    "A.bootstrap.servers": "127.0.0.1:1",
+    "B.bootstrap.servers": "127.0.0.1:1",
+}
+"""A flow between clusters that are not there."""
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -133,15 +140,7 @@ def test_a_stream_of_the_history_lists_each_event_once(
 def test_wrong_options_fail_at_load_and_brokers_that_are_away_are_named(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    file = properties_file(
-        {
-            "clusters": "A, B",
-            "A->B.enabled": "true",
-            "A.bootstrap.servers": "127.0.0.1:1",
-            "B.bootstrap.servers": "127.0.0.1:1",
-        },
-        tmp_path,
-    )
+    file = properties_file(NOBODY, tmp_path)
     frames = MirrorFrames(spark, file)
     with pytest.raises(ConfigError, match=r"^Unknown table lags: load one of"):
         frames.table("lags")
@@ -308,9 +307,6 @@ def ran_python(code: str, *arguments: str, cwd: Path) -> str:
 
 
 def test_a_flow_that_is_not_in_the_file_is_told_before_a_session_starts(tmp_path: Path) -> None:
-    file = properties_file({"clusters": "A", "A.bootstrap.servers": "127.0.0.1:1"}, tmp_path)
-    with (
-        pytest.raises(ConfigError, match="Flows that copy: none"),
-        open_frames(file, "A->B"),
-    ):
+    file = properties_file(NOBODY, tmp_path)
+    with pytest.raises(ConfigError, match="Flows that copy: A->B"), open_frames(file, "B->A"):
         pytest.fail("there is no such flow")
