@@ -98,8 +98,8 @@ def test_a_batch_that_failed_is_read_again_as_it_was(
         if len(seen) == 1:
             raise RuntimeError("a table that is full")
 
-    for failed in (True, False):
-        write_syncs(flow, 0, 3)
+    for failed, more in ((True, 3), (False, 3), (False, 0)):
+        write_syncs(flow, 0, more)
         query = (
             frames.stream("offset_syncs")
             .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -172,6 +172,7 @@ def test_no_secret_is_in_a_plan_or_in_the_event_log(
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": tmp_path.as_uri(),
         "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
     }
     with session_on(logged) as session:
         frames = MirrorFrames(session, file)
@@ -179,7 +180,7 @@ def test_no_secret_is_in_a_plan_or_in_the_event_log(
         assert frame.count() == 3
         shown = frame._jdf.queryExecution().toString()
         run_stream(frames.stream("offset_syncs"), tmp_path)
-        (log,) = tmp_path.glob("local-*")
+    (log,) = tmp_path.glob("local-*")
     assert "kafka_mirror" in shown
     assert SECRET not in shown
     events = log.read_text()
@@ -251,7 +252,9 @@ def test_it_works_over_spark_connect(
     create_topic(flow.source_servers, name=flow.syncs_topic)
     write_syncs(flow, 0, 3)
     file = properties_file(flow.properties(), tmp_path)
-    said = ran_python(CONNECT, str(file), str(tmp_path / "table"), cwd=tmp_path)
+    said = ran_python(
+        CONNECT, str(file), str(tmp_path / "table"), cwd=tmp_path, PYSPARK_PYTHON=sys.executable
+    )
     module, counted, lags, streamed = json.loads(said.splitlines()[-1])
     assert module.startswith("pyspark.sql.connect.")
     assert (counted, streamed) == (3, 3)
@@ -290,7 +293,7 @@ def test_the_notebook_runs_with_a_session_of_its_own(
     assert (tmp_path / "flow.svg").exists() == drawn
 
 
-def ran_python(code: str, *arguments: str, cwd: Path) -> str:
+def ran_python(code: str, *arguments: str, cwd: Path, **environment: str) -> str:
     """What a program printed, in a process of its own, as PySpark has one session in a process."""
     java = find_or_install_java().resolve().parent.parent
     done = subprocess.run(
@@ -300,7 +303,7 @@ def ran_python(code: str, *arguments: str, cwd: Path) -> str:
         timeout=3 * WAIT_S,
         check=False,
         cwd=cwd,
-        env={**os.environ, "JAVA_HOME": str(java)},
+        env={**os.environ, "JAVA_HOME": str(java), **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
