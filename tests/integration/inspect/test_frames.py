@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.dataframes import SCHEMAS, MirrorFrames
@@ -20,6 +21,9 @@ from tests.support.topics import unique
 from tests.support.waiting import wait_until
 
 FILE = "frames.properties"
+
+# Each table is planned and read by Python processes that start for it.
+pytestmark = pytest.mark.timeout(400)
 
 
 def rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -91,14 +95,15 @@ def test_frames_show_what_the_mirrors_topics_hold(
     assert sent
 
     (lag,) = rows(frames.table("lag"))
+    assert lag["current_offset"] in (62, 63), "before or after the last marker"
     assert lag == {
         "topic": topic,
         "partition": 0,
         "target_topic": flow.remote(topic),
-        "current_offset": 63,
+        "current_offset": lag["current_offset"],
         "log_start_offset": 0,
         "log_end_offset": 68,
-        "lag": 5,
+        "lag": 68 - lag["current_offset"],
     }
     (ready,) = rows(frames.table("groups").where(f"group_id = '{group}'"))
     assert ready["current_offset"] == max(exact)

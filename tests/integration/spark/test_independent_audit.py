@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from connectors.dataframes import MirrorFrames
@@ -19,6 +20,8 @@ from tests.support.topics import create_topic
 
 NOW_MS = 1_700_000_000_000
 COUNT = 500
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def records(partition: int) -> list[Record]:
