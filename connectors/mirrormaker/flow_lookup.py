@@ -44,9 +44,9 @@ def is_flow(plan: FlowPlan, name: str) -> bool:
     return name.replace(" ", "") in (plan.name, f"{plan.source}:{plan.target}")
 
 
-def named_flow(path: Path, name: str | None) -> NamedFlow:
+def named_flow(path: Path, name: str | None, option: str = "--flow") -> NamedFlow:
     """Return the flow `A->B` (or `A:B`) of a file; without a name, the only flow that copies.
-    Raises `ConfigError`."""
+    `option`: what the user names it with. Raises `ConfigError`."""
     config = load_file(path)
     plans = [plan for plan in plan_flows(config) if mirrors(plan)]
     flow_plugins(config, plans)
@@ -57,7 +57,7 @@ def named_flow(path: Path, name: str | None) -> NamedFlow:
         # A shell takes an unquoted > for a redirection, so that the name ends before it.
         hint = ". Write A:B, or quote 'A->B'" if name is not None and name.endswith("-") else ""
         raise ConfigError(
-            f"Invalid value for --flow: {given}. Flows that copy: {names}{hint}", key="--flow"
+            f"Invalid value for {option}: {given}. Flows that copy: {names}{hint}", key=option
         )
     plan = wanted[0]
     worker = config.worker_config(plan.source, plan.target)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
@@ -36,6 +37,7 @@ __all__ = ["SparkJvm", "hush_accumulators"]
 
 _LOG = logging.getLogger("connectors.spark.driver")
 
+_OPTIONS = "spark.driver.extraJavaOptions"
 _POLL_S = 0.05
 _KEPT_LINES = 60
 _LOG_LINE = re.compile(r"(WARN|ERROR|FATAL|INFO|DEBUG) ([\w$.]+): (.*)")
@@ -64,10 +66,19 @@ logging.getLogger().addFilter(not_of_py4j)
 class SparkJvm:
     """One JVM. Call `start` once. Any thread may call `close`, also during `start`."""
 
-    def __init__(self, properties: Mapping[str, str], *, low_priority: bool = False) -> None:
-        """`low_priority`: at the lowest CPU priority of the system."""
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        *,
+        low_priority: bool = False,
+        own_directory: bool = False,
+    ) -> None:
+        """`low_priority`: at the lowest CPU priority of the system. `own_directory`: run in
+        `directory`, where the driver's Python processes find the executors' relative path of
+        Python; relative paths in properties stay those of this process."""
         self._properties = properties
         self._low_priority = low_priority
+        self._own_directory = own_directory
         self.directory = Path(tempfile.mkdtemp(prefix="spark-driver-"))
         """A directory for files that are needed while the JVM runs. `close` deletes it."""
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -82,10 +93,15 @@ class SparkJvm:
             raise SparkUnavailable(NO_JAVA)
         file = self.directory / "spark.properties"
         file.touch(mode=0o600)
-        file.write_text(properties_text(self._properties))
+        properties = dict(self._properties)
+        if self._own_directory:
+            options = properties.get(_OPTIONS, "")
+            properties[_OPTIONS] = f"-Duser.dir={shlex.quote(str(Path.cwd()))} {options}"
+        file.write_text(properties_text(properties))
         connection = self.directory / "connection"
         process = subprocess.Popen(
-            driver_command(java, file, self._properties),
+            driver_command(java, file, properties),
+            cwd=self.directory if self._own_directory else None,
             env={
                 **os.environ,
                 "JAVA_HOME": str(java.resolve().parent.parent),

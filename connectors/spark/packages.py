@@ -22,7 +22,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from connect.errors import ConfigError
@@ -31,6 +31,7 @@ __all__ = [
     "CODE_PACKAGES",
     "DISTRIBUTIONS",
     "cached_environment",
+    "frame_distributions",
     "pack_code",
     "pack_environment",
 ]
@@ -98,15 +99,22 @@ def _sources(package: str) -> Iterator[tuple[Path, Path]]:
                 yield path, path.relative_to(folder)
 
 
-def cached_environment(cache: Path) -> Path:
-    """Return `pack_environment` of DISTRIBUTIONS. It is built once per set of installed packages,
-    and kept in `cache`."""
-    versions = [f"{name}=={_distribution(name).version}" for name in DISTRIBUTIONS]
+def frame_distributions() -> tuple[str, ...]:
+    """Return what executors of Python data sources need besides: PyArrow, for Spark itself, and a
+    client of the history's database."""
+    drivers = ("psycopg", "psycopg-binary")
+    return ("pyarrow", "sqlalchemy", "typing-extensions", *filter(_is_installed, drivers))
+
+
+def cached_environment(cache: Path, more: Sequence[str] = ()) -> Path:
+    """Return `pack_environment` of DISTRIBUTIONS and of `more`. It is built once per set of
+    installed packages, and kept in `cache`."""
+    versions = [f"{name}=={_distribution(name).version}" for name in (*DISTRIBUTIONS, *more)]
     key = _short_hash(part.encode() for part in (*versions, sys.version, _launcher()))
     path = cache / "spark" / f"environment-{key}.tar.gz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        pack_environment(path)
+        pack_environment(path, more)
     return path
 
 
@@ -166,6 +174,14 @@ def _distribution(name: str) -> importlib.metadata.Distribution:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         raise ConfigError(f"{name} is not installed here, so it cannot be packed") from None
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _launcher() -> str:

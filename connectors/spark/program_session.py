@@ -44,19 +44,21 @@ def own_session(
     props: Mapping[str, str],
     *,
     kafka: bool = False,
+    frames: bool = False,
     instead: str = "",
     patience: Patience = _PATIENCE,
 ) -> Iterator[SparkSession]:
     """Yield a session with the `spark.*` of `props`, and end it with the block.
 
-    `kafka`: with Spark's Kafka source. While there is no session, the log says why. Raises
-    `SparkUnavailable` after `patience`, with remedies that include `instead`; `ConfigError` at once
-    for invalid properties; `SparkMissing` at once without Java.
+    `kafka`: with Spark's Kafka source; `frames`: with what Python data sources need. While there is
+    no session, the log says why. Raises `SparkUnavailable` after `patience`, with remedies that
+    include `instead`; `ConfigError` at once for invalid properties; `SparkMissing` at once without
+    Java.
     """
     require_spark(instead)
     shared, ready = SharedSession(), threading.Event()
     try:
-        lease = shared.acquire(who, props, kafka=kafka, on_ready=ready.set)
+        lease = shared.acquire(who, props, kafka=kafka, frames=frames, on_ready=ready.set)
         _wait(shared, lease, ready, patience, instead)
         session = lease.session
         if session is None:

@@ -71,6 +71,8 @@ class _Wanted(NamedTuple):
     kafka: bool
     background: bool
     """Whether only background jobs use it: its JVM has the lowest CPU priority."""
+    frames: bool
+    """Whether executors need what Python data sources need."""
 
 
 class SparkLease:
@@ -166,17 +168,19 @@ class SharedSession:
         on_failed: Callable[[], None] = lambda: None,
         wanted: bool = True,
         background: bool = False,
+        frames: bool = False,
     ) -> SparkLease:
         """Take a lease and return at once. The session starts now if `wanted`, otherwise with the
         lease's first `want`.
 
         `props`: properties whose `spark.*` configure it. While others have a lease theirs count,
         and the log says what of these has no effect; where nobody has any more, it is started
-        anew. Of their idle timeouts the longest counts. `kafka`: with Spark's Kafka source.
-        `on_ready`: called on the owner's thread for each session that becomes ready while wanted;
-        `on_failed`: there too, for each start that fails; both must not block. `background`: for
-        work that can wait. While all users are so, a session on this machine has the lowest CPU
-        priority. Raises `ConfigError` for properties that no session can be made of.
+        anew. Of their idle timeouts the longest counts. `kafka`: with Spark's Kafka source;
+        `frames`: with what Python data sources need, also on executors. `on_ready`: called on the
+        owner's thread for each session that becomes ready while wanted; `on_failed`: there too, for
+        each start that fails; both must not block. `background`: for work that can wait. While all
+        users are so, a session on this machine has the lowest CPU priority. Raises `ConfigError`
+        for properties that no session can be made of.
         """
         lease = SparkLease(self, on_ready, on_failed, background=background)
         given = {**worker_properties(), **spark_properties(props)}
@@ -195,6 +199,7 @@ class SharedSession:
                 counting,
                 with_kafka or has_kafka_connector(counting),
                 all(each.background for each in self._leases),
+                frames or (before is not None and before.frames),
             )
             if before is not None and not before.background and self._session is not None:
                 # A restart only to lower the priority would cost more than it saves.
@@ -323,7 +328,7 @@ class SharedSession:
         try:
             if (address := _reach(master)) and "SPARK_LOCAL_IP" not in os.environ:
                 props.setdefault(DRIVER_HOST, address)
-            self._launch(props, low_priority=wanted.background and is_local(master))
+            self._launch(wanted, props, low_priority=wanted.background and is_local(master))
         except (SparkUnavailable, ConfigError) as error:
             if self._wanted != wanted and not self._closed:
                 self._shut(self._state, CLOSE_TIMEOUT_S)
@@ -349,13 +354,14 @@ class SharedSession:
         for lease in self._wanting():
             lease._failed()
 
-    def _launch(self, props: Mapping[str, str], *, low_priority: bool) -> None:
-        jvm = self._jvm = SparkJvm(props, low_priority=low_priority)
+    def _launch(self, wanted: _Wanted, props: dict[str, str], *, low_priority: bool) -> None:
+        away = wanted.frames and not is_local(props[MASTER])
+        jvm = self._jvm = SparkJvm(props, low_priority=low_priority, own_directory=away)
         jvm.start(Deadline(START_TIMEOUT_S))
         # The JVM was started with its configuration.
         context = self._context = SparkContext(gateway=jvm.gateway)
         hush_accumulators(context)
-        ship(context, jvm.directory, cache_directory())
+        ship(context, jvm.directory, cache_directory(), frames=wanted.frames)
         self._session = SparkSession(context)
 
     def _session_version(self) -> str:

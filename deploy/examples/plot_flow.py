@@ -1,10 +1,11 @@
-"""Plots the lag of a flow and its throughput, from the mirror's history.
+"""Plots the lag of a flow and its throughput, from the mirror's history, and which consumer groups
+could fail over now.
 
     python -m deploy.examples.plot_flow mm2.properties flow.png [A->B]
 
-An example of `connectors.dataframes`: Spark aggregates DataFrames of the history, and matplotlib
-(`pip install matplotlib`, or the dependency group `examples`) draws one line per topic. Works the
-same in a notebook.
+An example of `connectors.dataframes`: Spark aggregates its tables, and matplotlib (`pip install
+matplotlib`, or the dependency group `examples`) draws one line per topic and one bar per group.
+`flow.ipynb` does the same in a notebook.
 """
 
 from __future__ import annotations
@@ -23,23 +24,34 @@ from connect.errors import ConnectError
 from connectors.dataframes import MirrorFrames, open_frames
 from connectors.spark.arrow import collect
 
-__all__ = ["draw", "lag_by_topic", "main", "throughput_by_topic"]
+__all__ = ["draw", "lag_by_topic", "main", "readiness_by_group", "throughput_by_topic"]
 
 WINDOW_S = 10
 
 Line = list[tuple[datetime, float]]
 """Points: time and value."""
 
+Readiness = Mapping[str, tuple[int, int]]
+"""By group: the partitions that could fail over now, and those that could not."""
+
 
 def lag_by_topic(frames: MirrorFrames) -> dict[str, Line]:
     """Return the lag in seconds per window: for each topic, the maximum over its partitions."""
     worst = F.max("lag_ms") / 1000
-    return _lines(frames.lags().where("lag_ms is not null"), worst)
+    return _lines(frames.table("lag_history").where("lag_ms is not null"), worst)
 
 
 def throughput_by_topic(frames: MirrorFrames) -> dict[str, Line]:
     """Return the MB per second of copied batches, per window."""
-    return _lines(frames.copied(), F.sum("bytes") / 1e6 / WINDOW_S)
+    return _lines(frames.table("ranges"), F.sum("bytes") / 1e6 / WINDOW_S)
+
+
+def readiness_by_group(frames: MirrorFrames) -> Readiness:
+    """Return how many partitions of each group have their place on the target."""
+    counted = frames.table("groups").groupBy("group_id")
+    sums = counted.agg(F.count_if("ready").alias("ready"), F.count_if(~F.col("ready")).alias("not"))
+    rows = collect(sums.orderBy("group_id")).to_pylist()
+    return {row["group_id"]: (row["ready"], row["not"]) for row in rows}
 
 
 def _lines(rows: DataFrame, value: Any) -> dict[str, Line]:
@@ -52,16 +64,18 @@ def _lines(rows: DataFrame, value: Any) -> dict[str, Line]:
     return lines
 
 
-def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], file: str) -> None:
+def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], readiness: Readiness, file: str) -> None:
     """Draw the charts below one another into `file`, as PNG, SVG or PDF by its extension."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 4 * len(charts)), layout="constrained")
-    every = figure.subplots(len(charts), sharex=True, squeeze=False)[:, 0]
+    figure = Figure(figsize=(11, 4 * (len(charts) + 1)), layout="constrained")
+    *every, last = figure.subplots(len(charts) + 1, squeeze=False)[:, 0]
+    _draw_readiness(last, readiness)
     topics = sorted({topic for _, lines in charts for topic in lines})
     times = _windows(charts)
     for axes, (title, lines) in zip(every, charts, strict=True):
         axes.set_title(title)
+        axes.sharex(every[0])
         for number, topic in enumerate(topics):
             values = dict(lines.get(topic, ()))
             if values:
@@ -79,6 +93,19 @@ def draw(charts: Sequence[tuple[str, Mapping[str, Line]]], file: str) -> None:
         every[-1].set_xlim(times[0] - margin, times[-1] + margin)
     every[-1].set_xlabel("UTC")
     figure.savefig(file)
+
+
+def _draw_readiness(axes: Any, readiness: Readiness) -> None:
+    axes.set_title("Failover readiness")
+    names = list(readiness)
+    ready, others = ([counts[n] for counts in readiness.values()] for n in (0, 1))
+    axes.barh(names, ready, color="C2", label="ready")
+    axes.barh(names, others, left=ready, color="C3", label="not on the target yet")
+    axes.set_xlabel("partitions")
+    if names:
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
+    else:
+        axes.text(0.5, 0.5, "no consumer groups", ha="center", transform=axes.transAxes)
 
 
 def _windows(charts: Iterable[tuple[str, Mapping[str, Line]]]) -> list[datetime]:
@@ -104,10 +131,11 @@ def main(arguments: Sequence[str]) -> int:
                 ("Lag in seconds", lag_by_topic(frames)),
                 ("Throughput in MB/s", throughput_by_topic(frames)),
             ]
+            readiness = readiness_by_group(frames)
     except ConnectError as error:
         print(error, file=sys.stderr)
         return 1
-    draw(charts, file)
+    draw(charts, readiness, file)
     print(f"Plotted to {file}")
     return 0
 

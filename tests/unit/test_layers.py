@@ -114,6 +114,14 @@ INSIDE: dict[str, list[str]] = {
         "permissions",
         "check flow_lookup",
     ],
+    "connectors.dataframes": [
+        "schemas",
+        "options reference",
+        "tables",
+        "data_source",
+        "registration",
+        "frames",
+    ],
     "connectors.mirrormaker1": [
         "client_properties offset_checker plugins topics",
         "batch_copier lookup settings source_group",

@@ -27,7 +27,8 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,9 +54,17 @@ from connectors.mirror.history.rows import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine, Select
+    from sqlalchemy import Connection, Engine, Select
 
-__all__ = ["History", "open_history", "read", "read_events", "read_history", "there_is"]
+__all__ = [
+    "History",
+    "open_history",
+    "read",
+    "read_events",
+    "reading",
+    "sqlite_file",
+    "there_is",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -125,36 +134,37 @@ def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["at_ms"], row["id"]))[-limit:]
 
 
-def read_history(url: SecretStr, name: str, source: str, target: str) -> list[dict[str, Any]]:
-    """Read a flow's rows of one table, oldest first; empty if there is no history yet. Raises
-    ConfigError if it cannot be read."""
-    from sqlalchemy import select
-
-    from connectors.mirror.history.tables import TABLES
-
-    table = TABLES.tables[name]
-    mine = select(table).where(table.c.source == source, table.c.target == target)
-    return read(url, mine.order_by(table.c.at_ms, table.c.id)) if there_is(url) else []
-
-
 def there_is(url: SecretStr) -> bool:
     """Whether there may be a history at this URL: it is not disabled, and a default file exists."""
     if is_off(url):
         return False
-    path = _parsed(url.reveal()).database if url.reveal().startswith("sqlite:") else None
-    default = path is not None and Path(path).parent == default_history_directory()
-    return not default or Path(path or "").exists()
+    file = sqlite_file(url)
+    default = file is not None and file.parent == default_history_directory()
+    return not default or (file is not None and file.exists())
+
+
+def sqlite_file(url: SecretStr) -> Path | None:
+    """Return the file of an SQLite database; None for other databases, and for one in memory."""
+    name = _parsed(url.reveal()).database if url.reveal().startswith("sqlite") else None
+    return Path(name) if name and name != ":memory:" else None
 
 
 def read(url: SecretStr, *queries: Select[Any]) -> list[dict[str, Any]]:
     """Return the rows of all queries, one after the other. Raises ConfigError if the history
     cannot be read."""
+    with reading(url) as connection:
+        return [dict(row._mapping) for query in queries for row in connection.execute(query)]
+
+
+@contextmanager
+def reading(url: SecretStr) -> Iterator[Connection]:
+    """Connect to the database for the block. Raises ConfigError if the history cannot be read."""
     from sqlalchemy import exc
 
     engine = _engine(_parsed(url.reveal()))
     try:
         with engine.connect() as connection:
-            return [dict(row._mapping) for query in queries for row in connection.execute(query)]
+            yield connection
     except exc.SQLAlchemyError as error:
         raise ConfigError(f"Cannot read the history: {_without_url(error)}") from error
     finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
@@ -23,7 +24,7 @@ from connectors.mirror.offsets.offset_map_pages import MapPage, parse_page_key
 from connectors.mirror.offsets.offset_sync_writer import position_after
 from connectors.mirror.replication_policy import offset_topics
 
-__all__ = ["map_pages", "stored_positions"]
+__all__ = ["PagesThatCount", "map_pages", "stored_positions"]
 
 
 _TIMEOUT_S = 120.0
@@ -68,32 +69,49 @@ def map_pages(
     side, _, topic = offset_topics(config.originals)
     if topic not in (on_source if side == "source" else on_target):
         return {}
-    pages: dict[TopicPartition, dict[int, MapPage]] = {}
-    owners: dict[TopicPartition, int] = {}
+    found = PagesThatCount(lambda key: key[0] in wanted)
+    _replay(
+        TopicLog(
+            topic,
+            offset_syncs_consumer(properties),
+            lambda record: found.take(record.key, record.value),
+        )
+    )
+    return found.pages
 
-    def take(record: LogRecord) -> None:
-        try:
-            noted = parse_note_key(Note.OWNER, record.key)
-            if noted is not None and record.value is not None:
-                before = owners.get(noted, NO_OWNER)
-                owners[noted] = in_force(before, Owner.decode(record.value))
-            if is_note_key(record.key):
-                return
-            name, number, first = parse_page_key(record.key or b"")
-            if name not in wanted:
-                return
-            of = pages.setdefault((name, number), {})
-            if record.value is None:
-                of.pop(first, None)
-                return
-            page = MapPage.decode(first, record.value)
-            if page.session >= owners.get((name, number), NO_OWNER):
-                of[first] = page
-        except CorruptData:
-            return  # Offsets outside the map are found by reading the logs.
 
-    _replay(TopicLog(topic, offset_syncs_consumer(properties), take))
-    return pages
+class PagesThatCount:
+    """Collects the offset map's pages from its records, taken in the order of the topic: the newest
+    under each key, without those that came after their partition had another owner."""
+
+    def __init__(self, wanted: Callable[[TopicPartition], bool]) -> None:
+        self.pages: dict[TopicPartition, dict[int, MapPage]] = {}
+        """The pages of wanted partitions, by first source offset."""
+        self._wanted = wanted
+        self._owners: dict[TopicPartition, int] = {}
+
+    def take(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a record. Invalid ones are ignored: offsets outside the map are found by reading the
+        logs."""
+        with suppress(CorruptData):
+            noted = parse_note_key(Note.OWNER, key)
+            if noted is not None and value is not None:
+                before = self._owners.get(noted, NO_OWNER)
+                self._owners[noted] = in_force(before, Owner.decode(value))
+            if not is_note_key(key):
+                self._take_page(key or b"", value)
+
+    def _take_page(self, key: bytes, value: bytes | None) -> None:
+        topic, number, first = parse_page_key(key)
+        if not self._wanted((topic, number)):
+            return
+        of = self.pages.setdefault((topic, number), {})
+        if value is None:
+            of.pop(first, None)
+            return
+        page = MapPage.decode(first, value)
+        if page.session >= self._owners.get((topic, number), NO_OWNER):
+            of[first] = page
 
 
 def _replay(log: TopicLog) -> None:

@@ -57,7 +57,7 @@ def test_a_flow_is_drawn_with_a_line_for_each_topic(
 
     svg, png = (picture.read_bytes() for picture in pictures)
     assert png.startswith(b"\x89PNG")
-    for title in ("Lag in seconds", "Throughput in MB/s"):
+    for title in ("Lag in seconds", "Throughput in MB/s", "Failover readiness"):
         # Text is drawn as paths; the words are beside them.
         assert f"<!-- {title} -->".encode() in svg
     for topic in topics:

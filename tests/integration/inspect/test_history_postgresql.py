@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from sqlalchemy import create_engine, func, insert, select
+from sqlalchemy import create_engine, func, insert, select, text
 
 from connect.config.types import SecretStr
 from connectors.mirror.history import queries
 from connectors.mirror.history.database import open_history
+from connectors.mirror.history.row_ids import newest_id, rows_between
 from connectors.mirror.history.rows import EventRow, FlowTask, JobRow
 from connectors.mirror.history.tables import TABLES, create_tables
 from connectors.mirror.history.upkeep import keep_small
+from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
@@ -96,3 +99,29 @@ def test_events_and_jobs_are_written_and_read(postgresql: SecretStr) -> None:
     assert (job["state"], job["done"]) == ("done", 2)
     (event,) = queries.flow_events(postgresql, "c", "d", 0, 10, ("t", 3))
     assert event["text"] == "lost"
+
+
+def test_a_reader_that_follows_row_ids_misses_no_row_that_is_being_written(
+    postgresql: SecretStr,
+) -> None:
+    """The row with the lower id is written by a transaction that ends later."""
+    table = TABLES.tables["mirror_events"]
+    row = OF | {"topic": "t", "partition": 0, "target_topic": "a.t", "kind": "k", "action": "a"}
+    row |= {"at_ms": NOW_MS, "records": 1, "text": "", "source": "followed"}
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    engine = create_engine(postgresql.reveal())
+    try:
+        create_tables(engine)
+        with ThreadPoolExecutor(1) as thread, engine.connect() as slow:
+            slow.execute(insert(table), [row])
+            with engine.begin() as quick:
+                quick.execute(insert(table), [row])
+            newest = thread.submit(newest_id, postgresql, "mirror_events")
+            with engine.connect() as looking:
+                wait_until(lambda: looking.execute(waiting).scalar(), 10, "the reader waits")
+            slow.commit()
+            end = newest.result(10) + 1
+    finally:
+        engine.dispose()
+    found = list(rows_between(postgresql, "mirror_events", "followed", "b", 0, end))
+    assert len(found) == 2
