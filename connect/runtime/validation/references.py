@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from connect.config.definition import ConfigKey
 from connect.config.providers import has_reference
 from connect.config.types import HIDDEN
 from connect.runtime.rest_entities import ConfigInfo, ConfigInfos
@@ -36,7 +37,10 @@ class References:
         if not self._given:
             return infos
         return replace(
-            infos, name=self.in_text(infos.name), configs=list(map(self._shown, infos.configs))
+            infos,
+            name=self.in_text(infos.name),
+            groups=list(map(self.in_text, infos.groups)),
+            configs=list(map(self._shown, infos.configs)),
         )
 
     def in_text(self, text: str) -> str:
@@ -49,5 +53,25 @@ class References:
         value, text = info.value, info.value.value
         if text is not None and text != HIDDEN:
             text = self._given.get(value.name, text)
-        errors = tuple(map(self.in_text, value.errors))
-        return replace(info, value=replace(value, value=text, errors=errors))
+        shown = replace(
+            value,
+            # A list of aliases makes keys, which have the aliases in their names.
+            name=self.in_text(value.name),
+            value=text,
+            errors=tuple(map(self.in_text, value.errors)),
+        )
+        group = None if info.group is None else self.in_text(info.group)
+        key = None if info.key is None else self._renamed(info.key)
+        return replace(info, key=key, value=shown, group=group)
+
+    def _renamed(self, key: ConfigKey) -> ConfigKey:
+        if not any(value in key.name for value in self._by_value):
+            return key
+        return replace(
+            key,
+            name=self.in_text(key.name),
+            group=None if key.group is None else self.in_text(key.group),
+            display_name=None if key.display_name is None else self.in_text(key.display_name),
+            doc=self.in_text(key.doc),
+            dependents=tuple(map(self.in_text, key.dependents)),
+        )

@@ -57,6 +57,10 @@ class SecretWorker:
                for key, value in login.items()},
             **secrets,
             "plugin.path": str(PLUGINS),
+            # A database that does not answer.
+            "mirror.history.url": (
+                f"postgresql+psycopg://u:{self.canaries.new('history URL')}@127.0.0.1:1/h"
+            ),
             "config.providers": "file",
             "config.providers.file.class": "FileConfigProvider",
             "rest.extension.classes": "BasicAuthSecurityRestExtension",
@@ -103,7 +107,6 @@ class SecretWorker:
             "offset-syncs.topic.replication.factor": "1",
             **{f"target.cluster.{key}": value for key, value in self.guarded.login().items()},
             **self.canaries.of_clients("source.cluster."),
-            "mirror.history.url": f"postgresql+psycopg://u:{new('history URL')}@127.0.0.1:1/h",
         }
         return {
             "well": careless,
