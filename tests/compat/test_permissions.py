@@ -31,13 +31,14 @@ from tests.support.guarded_flow import (
     unhealthy,
     wait_well,
 )
-from tests.support.mirrored import running, stop_cleanly
+from tests.support.mirrored import assert_equal_logs, running, stop_cleanly
 from tests.support.mirrors import java_mirror_maker
 from tests.support.permissions import authorizing_cluster, grant, group, login, revoke
+from tests.support.producing import numbered, produce
 from tests.support.topics import topic_names, unique
 from tests.support.waiting import wait_until
 
-USERS = ("java", "ours", "map", "once", "refused", "nobody", "checked", "asked")
+USERS = ("java", "ours", "map", "once", "refused", "nobody", "checked", "asked", "taken")
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +147,48 @@ def test_without_read_on_its_group_it_says_so_once_and_works_once_that_is_grante
         stop_cleanly(mirror, log)
     assert len(lines_about(log, "GROUP_AUTHORIZATION_FAILED")) == 1
     assert len(lines_about(log, "works again")) <= 1
+
+
+def test_a_permission_that_is_taken_away_is_named_and_taken_up_again_while_it_runs(
+    clusters: tuple[KafkaCluster, KafkaCluster], logs: Path, tmp_path: Path, listener: str
+) -> None:
+    guarded, log = Guarded(clusters, "taken"), logs / "mirror.log"
+    flow = guarded.flow
+    needed = guarded.needed(JAVA_HAS)
+    guarded.grant(JAVA_HAS)
+    wanted = {
+        f"grant Read on topic {guarded.topic} at the source": (Operation.READ, flow.prefix),
+        f"grant Write on topic {flow.remote(guarded.topic)} at the target": (
+            Operation.WRITE,
+            flow.remote(flow.prefix),
+        ),
+        f"grant Read on group {flow.a}-mm2": (Operation.READ, f"{flow.a}-mm2"),
+    }
+    with running(guarded.properties(listener), tmp_path, log) as mirror:
+        guarded.wait_copied()
+        wait_well(listener)
+        copied = COUNT
+        for sentence, (operation, name) in wanted.items():
+            (permission,) = (
+                each
+                for each in needed
+                if each.operation is operation and each.pattern.name.startswith(name)
+            )
+            cluster, taken = guarded.cluster(permission), [granted(permission)]
+            revoke(cluster, guarded.user, taken)
+            produce(flow.source_servers, guarded.topic, numbered(10, start=copied))
+            copied += 10
+            wait_until(
+                lambda sentence=sentence: sentence in unhealthy(listener),  # type: ignore[misc]
+                SOON_S,
+                f"{sentence} on /health",
+            )
+            grant(cluster, guarded.user, taken)
+            flow.wait_records(guarded.topic, [copied], SOON_S)
+            wait_well(listener)
+        assert mirror.running()
+        stop_cleanly(mirror, log)
+    assert_equal_logs(flow, guarded.topic)
 
 
 def check(guarded: Guarded, directory: Path, **logins: str) -> subprocess.CompletedProcess[str]:
