@@ -7,7 +7,7 @@
 * `--sbom FILE` writes a CycloneDX document of the wheel and all that the runtime lock installs.
 
 Exit status: 0 nothing was found; 1 something was; 3 nothing was, but the vulnerabilities could not
-be looked up (there is no network, or pip-audit is not installed).
+be looked up (pip-audit is not installed, or its source does not answer or does not know packages).
 """
 
 from __future__ import annotations
@@ -64,6 +64,12 @@ _REQUIREMENT = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})\b")
 _ONLY_TESTS = ("brokers", "test", "docs", "examples", "audit", "lock")
 _PIP_AUDIT_S = 600.0
+_NAMED = 5
+_REMEDY = (
+    "Nothing is known about vulnerabilities, so this is no pass. Run make audit where pip-audit's"
+    " source can be reached, directly or by HTTPS_PROXY; PIP_AUDIT_VULNERABILITY_SERVICE=osv (or"
+    " pypi) chooses the source, PIP_AUDIT_OSV_URL a copy of it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +221,25 @@ def _vulnerabilities(pip_audit: Path, lock: Path) -> tuple[list[str], str]:
     except (ValueError, KeyError):
         lines = done.stderr.strip().splitlines()
         return [], f"pip-audit failed: {lines[-1] if lines else 'without a message'}"
+    skipped = [each["name"] for each in dependencies if "vulns" not in each]
     found = [
         f"{lock.name}: {each['name']} {each.get('version', '')} has {problem['id']}"
         + (f", mended in {', '.join(fixed)}" if (fixed := problem.get("fix_versions")) else "")
         for each in dependencies
         for problem in each.get("vulns", ())
     ]
-    return found, ""
+    return found, _why_skipped(lock, skipped, len(dependencies))
+
+
+def _why_skipped(lock: Path, skipped: Sequence[str], asked: int) -> str:
+    """Return why packages were not looked up ("" if all were). pip-audit passes without them, also
+    if its source answers nothing but "not found", as an index without that service does."""
+    if not skipped:
+        return "" if asked else f"pip-audit found no package in {lock.name}"
+    named = ", ".join(skipped[:_NAMED]) + (", ..." if len(skipped) > _NAMED else "")
+    if len(skipped) == asked:
+        return f"pip-audit's source knows none of the {asked} packages of {lock.name} ({named})"
+    return f"pip-audit's source does not know {len(skipped)} packages of {lock.name}: {named}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -254,7 +272,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for sentence in found:
         print(sentence)
     if unknown:
-        print(f"The vulnerabilities could not be looked up: {unknown}", file=sys.stderr)
+        print(f"The vulnerabilities could not be looked up: {unknown}. {_REMEDY}", file=sys.stderr)
     if found:
         return EXIT_FOUND
     return EXIT_NOT_LOOKED_UP if unknown else EXIT_OK

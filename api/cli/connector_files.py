@@ -8,7 +8,7 @@ properties with a `name`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from api.rest.json_text import (
@@ -31,7 +31,7 @@ class ConnectorFile:
     """One connector to create. `config` includes its name."""
 
     name: str
-    config: Mapping[str, str | None]
+    config: Mapping[str, str | None] = field(repr=False)
     initial_state: TargetState | None = None
 
 

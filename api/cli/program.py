@@ -123,6 +123,7 @@ def run_program(
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else EXIT_USAGE
     from api.cli.logs import LOG_FORMAT_VARIABLE, configure_logging
+    from connect.config.secrets import without_secrets
 
     chosen = getattr(arguments, "log_format", None)
     try:
@@ -136,7 +137,7 @@ def run_program(
     except Exception as error:
         for kind, code in codes:
             if isinstance(error, kind):
-                print(f"{program}: {error}", file=sys.stderr)
+                print(without_secrets(f"{program}: {error}"), file=sys.stderr)
                 return code
         # A mistake of ours, told in full.
         logging.getLogger(program).exception("ended by an unexpected error")

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from api.rest.models import ErrorMessage, json_bytes
+from connect.config.secrets import without_secrets
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.runtime.errors import NotAssigned, NotLeader, RebalanceNeeded
 
@@ -54,8 +55,10 @@ def error_response(
     code: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Create an error response. `message` None: `HTTP <status> <reason>`."""
+    """Create an error response. `message` None: `HTTP <status> <reason>`. A secret that it quotes
+    is hidden."""
     text = f"HTTP {status} {REASONS.get(status, '')}".rstrip() if message is None else message
+    text = without_secrets(text)
     body = ErrorMessage(error_code=status if code is None else code, message=text)
     return Response(
         json_bytes(body),

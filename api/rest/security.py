@@ -28,6 +28,7 @@ from api.rest.passwords import DUMMY, is_hash, is_valid_hash, matches
 from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
 from connect.config.java_options import system_property
 from connect.config.properties import load_properties
+from connect.config.secrets import remember
 from connect.config.types import invalid_value
 from connect.errors import ConfigError
 
@@ -137,6 +138,7 @@ def _check_passwords(users: Mapping[str, str], location: str, file: str) -> None
                 "python -m api.cli.hash_password",
             )
     plain = [user for user, password in users.items() if not is_hash(password)]
+    remember(users[user] for user in plain)
     if plain:
         _LOG.warning(
             "Passwords in %s are not hashed (users %s); replace them by what "

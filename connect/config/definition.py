@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from connect.config.secrets import remember_secret
 from connect.config.types import (
     ConfigScalar,
     ConfigType,
@@ -283,6 +284,12 @@ class ConfigDef:
     def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
         """Return the value and the errors of every key, in the order of the keys."""
         return [_validated(key, props) for key in self]
+
+    def remember_secrets(self, props: Mapping[str, str]) -> None:
+        """Keep the values of PASSWORD keys out of the log, for code that reads `props` itself."""
+        for key in self:
+            if key.type is ConfigType.PASSWORD and key.name in props:
+                remember_secret(props[key.name])
 
     def markdown_table(self) -> str:
         """Return a Markdown table of the keys for the reference page, the important ones first."""

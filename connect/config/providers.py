@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import parse_properties
-from connect.config.secrets import remember_properties
+from connect.config.secrets import is_secret_name, remember, remember_properties
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.config.validators import ValidList
 from connect.config.vault import VaultClient, VaultSettings
@@ -47,6 +47,11 @@ _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 def has_reference(value: str) -> bool:
     """Return whether a property value contains a `${provider:key}`, of a known provider or not."""
     return _REFERENCE.search(value) is not None
+
+
+def is_reference(value: str) -> bool:
+    """Return whether a property value is nothing but one `${provider:key}`."""
+    return _REFERENCE.fullmatch(value.strip()) is not None
 
 
 class ConfigProvider(ABC):
@@ -246,7 +251,11 @@ class ConfigProviders:
                 ttl = provider.ttl_s(path)
                 if ttl is not None:
                     ttls.append(ttl)
-            return fetched[name, path].get(key, found.group())
+            value = fetched[name, path].get(key)
+            if value is not None and is_secret_name(key):
+                # The property that it is for may have any name.
+                remember([value])
+            return found.group() if value is None else value
 
         values = {key: _REFERENCE.sub(replacement, value) for key, value in props.items()}
         remember_properties(values)

@@ -1,50 +1,79 @@
 """The secrets that this process has seen in properties, and their removal from texts.
 
-Libraries may log what they send, and anybody who can reach `/admin/loggers` can make them. So log
-lines are cleaned of known values, whichever logger and level they come from. Thread-safe.
+Libraries may log what they send, and anybody who can reach `/admin/loggers` can make them; an
+exception of a plugin may quote its config. So log lines, traces and error answers are cleaned of
+known values, whoever wrote them. Thread-safe.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import threading
-from collections.abc import Iterable, Mapping
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["remember", "remember_properties", "without_secrets"]
+__all__ = [
+    "is_secret_name",
+    "remember",
+    "remember_properties",
+    "remember_secret",
+    "without_secrets",
+]
 
 # Names of properties whose values are secrets.
 _SECRET = re.compile(
     r"passw|passphrase|secret|jaas|credential|token$|^ssl\..*key$|\.ssl\..*key$", re.IGNORECASE
 )
+# Options of a login module.
 _OPTION = re.compile(
-    r"""\w*(?:passw|passphrase|secret|token)\w*\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""",
-    re.IGNORECASE,
+    r"""(?:\w*(?:passw|passphrase|secret|token)\w*|ssl\.keystore\.key)\s*=\s*
+    (?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""",
+    re.IGNORECASE | re.VERBOSE,
 )
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_URL = re.compile(r"[a-z][\w+.-]*://", re.IGNORECASE)
+_USER_INFO = re.compile(r"[^:/?#]*://[^:/?#@]*:([^?#]*)@")
 _HIDDEN = "[hidden]"
 # Shorter values would remove common words from the log, and are no secrets worth the name.
 _SHORTEST = 6
-_MOST = 1_000
+_MOST = 2_000
+# Lines of a private key that are shorter are its frame.
+_PEM_LINE = 32
 
 _lock = threading.Lock()
 _known: dict[str, None] = {}
 _pattern: re.Pattern[str] | None = None
 
 
+def is_secret_name(name: str) -> bool:
+    """Return whether the value of a property with this name counts as a secret."""
+    return _SECRET.search(name) is not None
+
+
 def remember_properties(props: Mapping[str, str]) -> None:
-    """Remember the secrets of a worker's, a flow's or a connector's resolved properties."""
+    """Remember the secrets of a worker's, a flow's or a connector's resolved properties, and
+    passwords in URLs under any name."""
     found: list[str] = []
     for key, value in props.items():
-        if _SECRET.search(key) is None:
-            continue
-        options = [next(filter(None, groups), "") for groups in _OPTION.findall(value)]
-        found += options or [value.strip()]
+        if is_secret_name(key):
+            found += _secrets_of(value)
+        elif "://" in value:
+            found += _of_url(value)
     remember(found)
 
 
+def remember_secret(value: str) -> None:
+    """Remember what is secret in the value of a property of type PASSWORD: the password of a URL,
+    the options of a login module, else all of it."""
+    remember(_secrets_of(value))
+
+
 def remember(secrets: Iterable[str]) -> None:
-    """Remember secrets, such as a token that was just fetched. The oldest of very many go."""
+    """Remember secrets, such as a token that was just fetched, in each form that texts may quote
+    them in. The oldest of very many go."""
     global _pattern
-    new = [text for text in secrets if len(text) >= _SHORTEST and text not in _known]
+    new = [form for text in secrets for form in _forms(text) if form not in _known]
     if not new:
         return
     with _lock:
@@ -60,3 +89,48 @@ def without_secrets(text: str) -> str:
     """Return a text with every remembered secret as `[hidden]`."""
     pattern = _pattern
     return text if pattern is None else pattern.sub(_HIDDEN, text)
+
+
+def _secrets_of(value: str) -> Iterator[str]:
+    text = value.strip()
+    if _URL.match(text):
+        yield from _of_url(text)
+        return
+    options = [next(filter(None, groups), "") for groups in _OPTION.findall(text)]
+    for option in options:
+        yield option
+        yield _ESCAPED.sub(r"\1", option)
+    if not options or "LoginModule" not in text:
+        yield text
+    if "PRIVATE KEY" in text:
+        yield from (line for line in text.split() if len(line) >= _PEM_LINE)
+
+
+def _of_url(url: str) -> Iterator[str]:
+    found = _USER_INFO.match(url)
+    passwords = [] if found is None else [found[1]]
+    _, _, query = url.partition("?")
+    for part in query.split("&"):
+        name, _, value = part.partition("=")
+        if is_secret_name(name):
+            passwords.append(value)
+    for password in passwords:
+        yield password
+        yield urllib.parse.unquote_plus(password)
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield a secret as it is, as Python's repr and JSON write it, and as URLs do."""
+    if len(text) < _SHORTEST:
+        return
+    yield from dict.fromkeys(
+        (
+            text,
+            repr(text)[1:-1],
+            repr(text.encode(errors="surrogatepass"))[2:-1],
+            json.dumps(text)[1:-1],
+            json.dumps(text, ensure_ascii=False)[1:-1],
+            urllib.parse.quote(text, safe="", errors="replace"),
+            urllib.parse.quote_plus(text, errors="replace"),
+        )
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import re
 
+from connect.config.secrets import remember_secret
 from connect.errors import ConfigError
 
 __all__ = [
@@ -95,6 +96,8 @@ def parse_value(key: str, text: str | None, kind: ConfigType) -> ConfigScalar:
     if kind in (ConfigType.STRING, ConfigType.CLASS):
         return trimmed
     if kind is ConfigType.PASSWORD:
+        # Whatever the key is called, no log is to show it.
+        remember_secret(trimmed)
         return SecretStr(trimmed)
     if kind is ConfigType.LIST:
         return tuple(_COMMA.split(trimmed)) if trimmed else ()

@@ -7,7 +7,7 @@ others `api.rest.models` defines the shape.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect.config.definition import ConfigKey, ConfigValue
 from connect.plugin import OffsetValue
@@ -38,7 +38,7 @@ class ConnectorInfo:
     """A connector with its config and tasks. `type` is source, sink or unknown."""
 
     name: str
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     tasks: Sequence[TaskId]
     type: str
 
@@ -46,7 +46,7 @@ class ConnectorInfo:
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
     id: TaskId
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

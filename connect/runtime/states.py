@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.secrets import without_secrets
 from connect.errors import ConnectError
 from connect.storage.instance_id import InstanceId, State, TargetState
 
@@ -121,10 +122,11 @@ class StatusBook:
                     f"{instance} cannot become {state.value}; its states so far: {told}"
                 )
             history.append(state)
-            self._put(instance, state, trace)
+            self._put(instance, state, _without_secrets(trace))
 
     def annotate(self, instance: InstanceId, trace: str | None) -> None:
         """Set the problem text of an instance that stays RUNNING; None clears it."""
+        trace = _without_secrets(trace)
         with self._lock:
             current = self._statuses.get(instance)
             if current is None or current.state is not State.RUNNING or current.trace == trace:
@@ -202,3 +204,8 @@ class StatusBook:
         self._statuses[instance] = status
         if self.listener is not None:
             self.listener(instance, status)
+
+
+def _without_secrets(trace: str | None) -> str | None:
+    """A plugin's error may quote its config."""
+    return None if trace is None else without_secrets(trace)

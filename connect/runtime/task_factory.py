@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from connect.clients.config.properties import produce_settings, wire_settings
@@ -74,8 +74,8 @@ class NewTask:
     """The specification of a task to make. Its configs are resolved."""
 
     instance: InstanceId
-    connector_config: Mapping[str, str]
-    task_config: Mapping[str, str]
+    connector_config: Mapping[str, str] = field(repr=False)
+    task_config: Mapping[str, str] = field(repr=False)
     figures: TaskMetrics
 
 

@@ -164,6 +164,7 @@ class Worker:
         """
         connector_class = self.plugins.connector(config["connector.class"])
         self.permissions.check(connector_class, config)
+        connector_class.config_def().remember_secrets(config)
         connector = connector_class()
         if connector.connector_type() == "source" and self.config.topic_creation_enable:
             # Wrong settings for new topics fail the connector before a task uses them.
@@ -221,10 +222,9 @@ class Worker:
         figures = TaskMetrics(instance.connector, instance.task, self.clock)
         self.statuses.set_version(instance, self._task_version(task_class, connector_config))
         try:
-            self.permissions.check(
-                self.plugins.connector(connector_config["connector.class"]),
-                {**connector_config, **task_config},
-            )
+            connector_class = self.plugins.connector(connector_config["connector.class"])
+            self.permissions.check(connector_class, {**connector_config, **task_config})
+            connector_class.config_def().remember_secrets({**connector_config, **task_config})
             new = NewTask(instance, connector_config, task_config, figures)
             task = self._maker.make(new, task_class(), exactly_once)
             figures.describe(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -68,7 +68,7 @@ class FlowPlan:
 
     source: str
     target: str
-    connectors: Mapping[str, Mapping[str, str]]
+    connectors: Mapping[str, Mapping[str, str]] = field(repr=False)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ key with a successor is translated, a key without a meaning is named in a warnin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect.errors import ConfigError
 
@@ -36,7 +36,7 @@ class OldKey:
 class ClientFile:
     """The properties of one file as Java's clients know them now, and what to tell the user."""
 
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = field(repr=False)
     warnings: tuple[str, ...]
 
 

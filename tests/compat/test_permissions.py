@@ -5,62 +5,40 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.error import URLError
 
 import pytest
 
-from connect.clients.permissions import Operation, Resource
+from connect.clients.permissions import Operation
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
 from connectors.mirrormaker.check.check import check as checked
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.mirror_maker import plan_flows
-from connectors.mirrormaker.permissions import flow_features, flow_names
-from connectors.mirrormaker.required_permissions import (
-    TOOLS,
-    Feature,
-    RequiredPermission,
-    required_permissions,
-)
+from connectors.mirrormaker.permissions import flow_features
+from connectors.mirrormaker.required_permissions import TOOLS, Feature
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.groups import commit, committed
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.mirrors import java_mirror_maker
-from tests.support.permissions import (
-    Grant,
-    authorizing_cluster,
-    grant,
-    group,
-    login,
-    on_cluster,
-    revoke,
-    topic,
-    transactional_id,
+from tests.support.guarded_flow import (
+    COUNT,
+    JAVA_HAS,
+    ONCE,
+    OURS,
+    SOON_S,
+    Guarded,
+    granted,
+    unhealthy,
+    wait_well,
 )
+from tests.support.mirrored import assert_equal_logs, running, stop_cleanly
+from tests.support.mirrors import java_mirror_maker
+from tests.support.permissions import authorizing_cluster, grant, group, login, revoke
 from tests.support.producing import numbered, produce
-from tests.support.served import health_of
-from tests.support.topics import end_offsets, topic_names, unique
+from tests.support.topics import topic_names, unique
 from tests.support.waiting import wait_until
 
-JAVA_HAS = frozenset(
-    {
-        Feature.WORKER,
-        Feature.COPYING,
-        Feature.NEW_PARTITIONS,
-        Feature.GROUP_OFFSETS,
-        Feature.GROUP_SYNC,
-        Feature.HEARTBEATS,
-        Feature.CONFIG_SYNC,
-    }
-)
-OURS = frozenset({Feature.OFFSET_MAP, Feature.PROVENANCE})
-ONCE = {"B.exactly.once.source.support": "enabled"}
-COUNT = 200
-SOON_S = 60.0
-USERS = ("java", "ours", "map", "once", "refused", "nobody", "checked", "asked")
+USERS = ("java", "ours", "map", "once", "refused", "nobody", "checked", "asked", "taken")
 
 
 @pytest.fixture(scope="module")
@@ -82,106 +60,6 @@ def listener() -> Iterator[str]:
         yield f"http://{LOOPBACK}:{lease.port}"
     finally:
         lease.close()
-
-
-class Guarded:
-    """A flow whose mirror logs in as `user`, and may do what was granted."""
-
-    def __init__(self, clusters: tuple[KafkaCluster, KafkaCluster], user: str) -> None:
-        self.flow = MirroredFlow(*clusters)
-        self.user = user
-        self.group = unique("readers")
-        self.topic = self.flow.topic("t", partitions=2)
-        produce(self.flow.source_servers, self.topic, numbered(COUNT))
-        commit(self.flow.source_servers, self.group, {(self.topic, 0): COUNT // 2})
-
-    def needed(
-        self, features: Collection[Feature], extra: Mapping[str, str] | None = None
-    ) -> list[RequiredPermission]:
-        config = MirrorMakerConfig.from_properties(self.properties("", extra))
-        (plan,) = plan_flows(config)
-        return required_permissions(flow_names(config, plan), features)
-
-    def cluster(self, permission: RequiredPermission) -> KafkaCluster:
-        return self.flow.source if permission.cluster == self.flow.a else self.flow.target
-
-    def grant(
-        self,
-        features: Collection[Feature],
-        leave_out: str | None = None,
-        extra: Mapping[str, str] | None = None,
-    ) -> None:
-        """Everything that these features need, but for what is about `leave_out`."""
-        every = self.needed(features, extra)
-        needed = [each for each in every if each.pattern.name != leave_out]
-        assert (len(needed) < len(every)) == (leave_out is not None), (
-            f"nothing is about {leave_out}"
-        )
-        for cluster in (self.flow.source, self.flow.target):
-            mine = [granted(each) for each in needed if self.cluster(each) is cluster]
-            grant(cluster, self.user, mine)
-
-    def properties(self, listener: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        logins = {
-            f"{alias}.{key}": value
-            for alias, cluster in (("A", self.flow.source), ("B", self.flow.target))
-            for key, value in login(cluster, self.user).items()
-        }
-        return self.flow.properties(
-            {
-                **logins,
-                "metrics.listener": listener,
-                "emit.heartbeats.enabled": "true",
-                "A->B.emit.heartbeats.interval.seconds": "1",
-                "B->A.emit.heartbeats.enabled": "false",
-                "groups": self.group,
-                "sync.group.offsets.enabled": "true",
-                "sync.group.offsets.interval.seconds": "1",
-                **(extra or {}),
-            }
-        )
-
-    def wait_copied(self) -> None:
-        self.flow.wait_records(self.topic, [COUNT], SOON_S)
-        assert_equal_logs(self.flow, self.topic)
-
-    def wait_group(self) -> None:
-        place = (self.flow.remote(self.topic), 0)
-
-        def synced() -> int | None:
-            return committed(self.flow.target_servers, self.group).get(place)
-
-        wait_until(synced, SOON_S, f"{self.group} on the target")
-
-    def wait_heartbeats(self) -> None:
-        def beats() -> bool:
-            return sum(end_offsets(self.flow.target_servers, "heartbeats").values()) > 0
-
-        wait_until(beats, SOON_S, "heartbeats")
-
-
-def granted(permission: RequiredPermission) -> Grant:
-    """What a test's user gets by a permission of the table."""
-    make = {
-        Resource.TOPIC: topic,
-        Resource.GROUP: group,
-        Resource.CLUSTER: on_cluster,
-        Resource.TRANSACTIONAL_ID: transactional_id,
-    }[permission.resource]
-    return make(str(permission.pattern), permission.operation.name)
-
-
-def unhealthy(listener: str) -> str:
-    """The document of `/health` while it is not well; empty when it is."""
-    try:
-        found = health_of(listener)
-    except URLError as error:
-        return f"no answer: {error}"
-    return "" if found["status"] == "healthy" and found["connectors"] else str(found)
-
-
-def wait_well(listener: str) -> None:
-    wait_until(lambda: not unhealthy(listener), SOON_S, "the flow is healthy")
 
 
 @pytest.mark.slow
@@ -269,6 +147,48 @@ def test_without_read_on_its_group_it_says_so_once_and_works_once_that_is_grante
         stop_cleanly(mirror, log)
     assert len(lines_about(log, "GROUP_AUTHORIZATION_FAILED")) == 1
     assert len(lines_about(log, "works again")) <= 1
+
+
+def test_a_permission_that_is_taken_away_is_named_and_taken_up_again_while_it_runs(
+    clusters: tuple[KafkaCluster, KafkaCluster], logs: Path, tmp_path: Path, listener: str
+) -> None:
+    guarded, log = Guarded(clusters, "taken"), logs / "mirror.log"
+    flow = guarded.flow
+    needed = guarded.needed(JAVA_HAS)
+    guarded.grant(JAVA_HAS)
+    wanted = {
+        f"grant Read on topic {guarded.topic} at the source": (Operation.READ, flow.prefix),
+        f"grant Write on topic {flow.remote(guarded.topic)} at the target": (
+            Operation.WRITE,
+            flow.remote(flow.prefix),
+        ),
+        f"grant Read on group {flow.a}-mm2": (Operation.READ, f"{flow.a}-mm2"),
+    }
+    with running(guarded.properties(listener), tmp_path, log) as mirror:
+        guarded.wait_copied()
+        wait_well(listener)
+        copied = COUNT
+        for sentence, (operation, name) in wanted.items():
+            (permission,) = (
+                each
+                for each in needed
+                if each.operation is operation and each.pattern.name.startswith(name)
+            )
+            cluster, taken = guarded.cluster(permission), [granted(permission)]
+            revoke(cluster, guarded.user, taken)
+            produce(flow.source_servers, guarded.topic, numbered(10, start=copied))
+            copied += 10
+            wait_until(
+                lambda sentence=sentence: sentence in unhealthy(listener),  # type: ignore[misc]
+                SOON_S,
+                f"{sentence} on /health",
+            )
+            grant(cluster, guarded.user, taken)
+            flow.wait_records(guarded.topic, [copied], SOON_S)
+            wait_well(listener)
+        assert mirror.running()
+        stop_cleanly(mirror, log)
+    assert_equal_logs(flow, guarded.topic)
 
 
 def check(guarded: Guarded, directory: Path, **logins: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 from urllib.parse import quote
 
@@ -30,6 +31,7 @@ from api.rest.models import (
     ExpandedConnector,
     json_bytes,
 )
+from api.rest.shown_configs import Shown, ShownConfigs
 from connect.clients.rest_client import RestAnswer
 from connect.runtime.errors import BadRequest, NotFound
 from connect.runtime.herder import Herder
@@ -44,23 +46,25 @@ Config = dict[str, str | None]
 
 @router.get("", response_model=list[str] | dict[str, ExpandedConnector])
 def list_connectors(
-    herder: HerderDep, expand: Annotated[list[str] | None, Query()] = None
+    herder: HerderDep, shown: ShownConfigs, expand: Annotated[list[str] | None, Query()] = None
 ) -> Response:
     """List the names of all connectors. With `expand=status` or `expand=info` (or both), return an
     object with the details of each connector."""
     names = herder.connectors()
     if expand is None:
         return json_answer(names)
-    found = {name: _expanded(herder, name, expand) for name in names}
-    return json_answer({name: shown for name, shown in found.items() if shown is not None})
+    found = {name: _expanded(herder, shown, name, expand) for name in names}
+    return json_answer({name: each for name, each in found.items() if each is not None})
 
 
-def _expanded(herder: Herder, name: str, expand: Sequence[str]) -> ExpandedConnector | None:
+def _expanded(
+    herder: Herder, shown: Shown, name: str, expand: Sequence[str]
+) -> ExpandedConnector | None:
     """Return the details of one connector; None if it was deleted meanwhile, or has no status
     yet."""
     try:
         status = herder.connector_state(name) if "status" in expand else None
-        info = herder.connector_info(name) if "info" in expand else None
+        info = _info(herder, shown, name) if "info" in expand else None
     except NotFound:
         return None
     return ExpandedConnector(
@@ -100,9 +104,14 @@ def create_connector(
 
 
 @router.get("/{connector}", response_model=ConnectorInfo)
-def connector_info(connector: ConnectorName, herder: HerderDep) -> Response:
+def connector_info(connector: ConnectorName, herder: HerderDep, shown: ShownConfigs) -> Response:
     """Return the config and tasks of a connector."""
-    return json_answer(herder.connector_info(connector))
+    return json_answer(_info(herder, shown, connector))
+
+
+def _info(herder: Herder, shown: Shown, name: str) -> ConnectorInfo:
+    found = herder.connector_info(name)
+    return replace(found, config=shown.config(found.config))
 
 
 @router.delete("/{connector}", status_code=204)
@@ -118,9 +127,10 @@ def delete_connector(
 
 
 @router.get("/{connector}/config", response_model=dict[str, str | None])
-def connector_config(connector: ConnectorName, herder: HerderDep) -> Response:
-    """Return a connector's config as it was submitted."""
-    return json_answer(herder.connector_config(connector))
+def connector_config(connector: ConnectorName, herder: HerderDep, shown: ShownConfigs) -> Response:
+    """Return a connector's config as it was submitted, to users who may not change it without the
+    secrets in it."""
+    return json_answer(shown.config(herder.connector_config(connector)))
 
 
 @router.put("/{connector}/config", response_model=ConnectorInfo, openapi_extra=body_of(STRING_MAP))

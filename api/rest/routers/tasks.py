@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fastapi import APIRouter
 from fastapi.responses import Response
 
 from api.rest.dependencies import FAILURES, ConnectorName, HerderDep, TaskNumber, empty, json_answer
 from api.rest.forwarding import Forwarded, Hop, path_segment
 from api.rest.models import TaskState
+from api.rest.shown_configs import ShownConfigs
 from connect.runtime.errors import NotFound
 from connect.runtime.rest_entities import TaskId, TaskInfo
 
@@ -17,9 +20,10 @@ router = APIRouter(prefix="/connectors/{connector}/tasks", responses=FAILURES, t
 
 
 @router.get("", response_model=list[TaskInfo])
-def list_tasks(connector: ConnectorName, herder: HerderDep) -> Response:
+def list_tasks(connector: ConnectorName, herder: HerderDep, shown: ShownConfigs) -> Response:
     """List a connector's tasks and their configs."""
-    return json_answer(herder.task_infos(connector))
+    tasks, of = herder.task_infos(connector), herder.connector_config(connector)
+    return json_answer([replace(task, config=shown.config(task.config, of)) for task in tasks])
 
 
 @router.get("/{task}/status", response_model=TaskState)

@@ -5,7 +5,7 @@
 | PLAIN | PlainLoginModule | username, password |
 | SCRAM-SHA-256, SCRAM-SHA-512 | ScramLoginModule | username, password, tokenauth |
 | GSSAPI | Krb5LoginModule | principal, keyTab, useKeyTab, ticketCache, serviceName |
-| OAUTHBEARER | OAuthBearerLoginModule | clientId, clientSecret, scope, extension_X, ssl.X |
+| OAUTHBEARER | OAuthBearerLoginModule | see `connect.clients.config.oauth_properties` |
 | AWS_MSK_IAM | IAMLoginModule | awsProfileName |
 
 Without `sasl.jaas.config`, the login module is that of the entry `KafkaClient` in the JAAS file
@@ -15,33 +15,26 @@ that `-Djava.security.auth.login.config` in KAFKA_OPTS names, as in Java.
 from __future__ import annotations
 
 import os
-import urllib.parse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from connect.clients.config.oauth_properties import TOKEN_URL, librdkafka_oauth, token_provider
 from connect.clients.security.jaas import JAAS_KEY, LoginModule, parse_jaas
 from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
 from connect.clients.security.kerberos import LOGIN_KEY, KerberosLogin
-from connect.clients.security.key_stores import read_trusted_certificates
 from connect.clients.security.msk_iam import MskIamLogin
-from connect.clients.security.oauth import (
-    ClientCredentials,
-    ClientCredentialsProvider,
-    FileTokenProvider,
-    UnsecuredTokenProvider,
-)
-from connect.clients.security.tls import ssl_context
+from connect.clients.security.scram import DelegationTokenId
 from connect.config.java_options import system_property
-from connect.config.types import ConfigType, invalid_value, parse_value
+from connect.config.types import invalid_value
 from connect.errors import ConfigError
 
 __all__ = ["is_beyond_librdkafka", "librdkafka_sasl", "sasl_mechanism", "wire_sasl"]
 
+_SCRAM_MODULE = "ScramLoginModule"
 _MODULES = {
     "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
+    "SCRAM-SHA-256": _SCRAM_MODULE,
+    "SCRAM-SHA-512": _SCRAM_MODULE,
     "GSSAPI": "Krb5LoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
     "AWS_MSK_IAM": "IAMLoginModule",
@@ -51,10 +44,6 @@ _BEYOND_LIBRDKAFKA = frozenset({"GSSAPI", "AWS_MSK_IAM"})
 # Users of MSK have this handler in their properties, and it says no more than the mechanism.
 _MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _JAAS_ENTRY = "KafkaClient"
-_OAUTH = "sasl.oauthbearer."
-_TOKEN_URL = _OAUTH + "token.endpoint.url"
-_EXTENSION = "extension_"
-_UNSECURED_CLAIM = "unsecuredLoginStringClaim_"
 
 
 def sasl_mechanism(props: Mapping[str, str]) -> str:
@@ -68,12 +57,19 @@ def sasl_mechanism(props: Mapping[str, str]) -> str:
 
 
 def is_beyond_librdkafka(props: Mapping[str, str]) -> bool:
-    """Return whether librdkafka lacks the SASL mechanism of these Java properties.
+    """Return whether librdkafka lacks the SASL mechanism of these Java properties, or its login
+    with a delegation token.
 
-    Its clients then need a `SaslProxy`. Raises ConfigError for unknown mechanisms.
+    Its clients then need a `SaslProxy`. Raises ConfigError for unknown mechanisms, and for a wrong
+    login module.
     """
     protocol = props.get("security.protocol", "").strip().upper()
-    return protocol.startswith("SASL") and sasl_mechanism(props) in _BEYOND_LIBRDKAFKA
+    if not protocol.startswith("SASL"):
+        return False
+    mechanism = sasl_mechanism(props)
+    if _MODULES[mechanism] == _SCRAM_MODULE:
+        return _is_token(_login_module(props, mechanism))
+    return mechanism in _BEYOND_LIBRDKAFKA
 
 
 def librdkafka_sasl(props: Mapping[str, str]) -> dict[str, Any]:
@@ -84,7 +80,7 @@ def librdkafka_sasl(props: Mapping[str, str]) -> dict[str, Any]:
     module = _login_module(props, mechanism)
     config: dict[str, Any] = {"sasl.mechanism": mechanism}
     if mechanism == "OAUTHBEARER":
-        return config | _librdkafka_oauth(props, module)
+        return config | librdkafka_oauth(props, module)
     username, password = _credentials(module)
     return config | {"sasl.username": username, "sasl.password": password}
 
@@ -100,7 +96,7 @@ def wire_sasl(props: Mapping[str, str]) -> dict[str, object]:
     if mechanism == "AWS_MSK_IAM":
         return {LOGIN_KEY: _msk_iam_login(props, module)}
     if mechanism == "OAUTHBEARER":
-        return {"sasl_oauth_token_provider": _token_provider(props, module)}
+        return {"sasl_oauth_token_provider": token_provider(props, module)}
     username, password = _credentials(module)
     return {"sasl_plain_username": username, "sasl_plain_password": password}
 
@@ -113,7 +109,7 @@ def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
     expected = _MODULES[mechanism]
     location = None if text else system_property(LOGIN_CONFIG, os.environ)
     if not text and not location:
-        if mechanism == "GSSAPI" or (mechanism == "OAUTHBEARER" and props.get(_TOKEN_URL)):
+        if mechanism == "GSSAPI" or (mechanism == "OAUTHBEARER" and props.get(TOKEN_URL)):
             return LoginModule(expected, {})
         raise ConfigError(
             f'Missing required configuration "{JAAS_KEY}": sasl.mechanism {mechanism} needs '
@@ -124,10 +120,15 @@ def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
     if module.name != expected:
         raise ConfigError(
             f"Invalid value [hidden] for configuration {JAAS_KEY}: sasl.mechanism {mechanism} "
-            f"needs a {expected}, not a {module.name}",
+            f"needs a {expected}" + (f", not a {module.name}" if _is_class(module.name) else ""),
             key=JAAS_KEY,
         )
     return module
+
+
+def _is_class(name: str) -> bool:
+    """Whether this is no piece of a password in a wrong place."""
+    return name.endswith("LoginModule")
 
 
 def _option(module: LoginModule, name: str) -> str | None:
@@ -145,13 +146,14 @@ def _credentials(module: LoginModule) -> tuple[str, str]:
                 key=JAAS_KEY,
             )
         values.append(value)
-    if _option(module, "tokenauth") == "true":
-        raise ConfigError(
-            f"Invalid value [hidden] for configuration {JAAS_KEY}: delegation tokens "
-            "(tokenauth=true) are not supported; use a SCRAM user",
-            key=JAAS_KEY,
-        )
-    return values[0], values[1]
+    user, password = values
+    return (DelegationTokenId(user) if _is_token(module) else user), password
+
+
+def _is_token(module: LoginModule) -> bool:
+    """Whether username and password are the id and the HMAC of a delegation token (KIP-48)."""
+    option = _option(module, "tokenauth") or ""
+    return module.name == _SCRAM_MODULE and option.strip().lower() == "true"
 
 
 def _service_name(props: Mapping[str, str], module: LoginModule) -> str:
@@ -202,140 +204,3 @@ def _msk_iam_login(props: Mapping[str, str], module: LoginModule) -> MskIamLogin
                 key=JAAS_KEY,
             )
     return MskIamLogin(_option(module, "awsProfileName"))
-
-
-def _librdkafka_oauth(props: Mapping[str, str], module: LoginModule) -> dict[str, Any]:
-    url = _token_url(props)
-    if url is None:
-        claims = _unsecured_claims(module)
-        return {
-            "enable.sasl.oauthbearer.unsecure.jwt": True,
-            "sasl.oauthbearer.config": f"principal={claims['sub']}",
-        }
-    if isinstance(url, Path):
-        provider = FileTokenProvider(url, _extensions(module))
-        return {"oauth_cb": _oauth_callback(provider)}
-    credentials = _client_credentials(props, module, url)
-    config: dict[str, Any] = {
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.token.endpoint.url": url,
-        "sasl.oauthbearer.client.id": credentials.client_id,
-        "sasl.oauthbearer.client.secret": credentials.client_secret,
-    }
-    if credentials.scope:
-        config["sasl.oauthbearer.scope"] = credentials.scope
-    if extensions := _extensions(module):
-        config["sasl.oauthbearer.extensions"] = ",".join(
-            f"{name}={value}" for name, value in extensions.items()
-        )
-    if trusted := read_trusted_certificates(_module_tls(module)):
-        config["https.ca.pem"] = trusted
-    return config
-
-
-def _oauth_callback(provider: FileTokenProvider) -> Any:
-    """Return confluent-kafka's callback, which gives token, expiry in epoch seconds, principal and
-    extensions.
-    """
-
-    def fetch(_config: str) -> tuple[str, float, str, dict[str, str]]:
-        token = provider.current()
-        return token.text, token.expires_ms / 1000, "", provider.extensions()
-
-    return fetch
-
-
-def _token_provider(props: Mapping[str, str], module: LoginModule) -> object:
-    url = _token_url(props)
-    extensions = _extensions(module)
-    if url is None:
-        return UnsecuredTokenProvider(_unsecured_claims(module), extensions)
-    if isinstance(url, Path):
-        return FileTokenProvider(url, extensions)
-    return ClientCredentialsProvider(_client_credentials(props, module, url), extensions)
-
-
-def _token_url(props: Mapping[str, str]) -> str | Path | None:
-    """Return an http(s) URL, the path of a file: URL, or None for unsecured tokens."""
-    retriever = props.get(_OAUTH + "jwt.retriever.class", "").rpartition(".")[2]
-    if retriever not in (
-        "",
-        "DefaultJwtRetriever",
-        "ClientCredentialsJwtRetriever",
-        "FileJwtRetriever",
-    ):
-        raise invalid_value(
-            _OAUTH + "jwt.retriever.class",
-            retriever,
-            "must be DefaultJwtRetriever, ClientCredentialsJwtRetriever or FileJwtRetriever",
-        )
-    url = props.get(_TOKEN_URL, "").strip()
-    if not url:
-        return None
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme == "file":
-        return Path(urllib.parse.unquote(parts.path))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise invalid_value(_TOKEN_URL, url, "must be an http:, https: or file: URL")
-    return url
-
-
-def _client_credentials(
-    props: Mapping[str, str], module: LoginModule, url: str
-) -> ClientCredentials:
-    def pick(key: str, option: str) -> str | None:
-        return props.get(_OAUTH + key) or _option(module, option)
-
-    client_id = pick("client.credentials.client.id", "clientId")
-    secret = pick("client.credentials.client.secret", "clientSecret")
-    if not client_id or secret is None:
-        missing = (
-            "client.credentials.client.secret" if client_id else "client.credentials.client.id"
-        )
-        raise ConfigError(
-            f'Missing required configuration "{_OAUTH}{missing}" (or clientId and clientSecret in '
-            f"{JAAS_KEY}): the request to {_TOKEN_URL} needs client credentials",
-            key=_OAUTH + missing,
-        )
-    connect_ms = props.get("sasl.login.connect.timeout.ms") or "10000"
-    timeout_ms = parse_value("sasl.login.connect.timeout.ms", connect_ms, ConfigType.INT)
-    urlencode_key = _OAUTH + "header.urlencode"
-    url_encode = parse_value(urlencode_key, props.get(urlencode_key, "false"), ConfigType.BOOLEAN)
-    assert isinstance(timeout_ms, int)
-    return ClientCredentials(
-        url=url,
-        client_id=client_id,
-        client_secret=secret,
-        scope=pick("scope", "scope"),
-        url_encode=bool(url_encode),
-        connect_timeout_s=timeout_ms / 1000,
-        ssl_context=ssl_context(_module_tls(module)) if url.startswith("https:") else None,
-    )
-
-
-def _module_tls(module: LoginModule) -> dict[str, str]:
-    """Return the login module's own `ssl.*` options, which Java uses for the token endpoint."""
-    return {key: value for key, value in module.options.items() if key.startswith("ssl.")}
-
-
-def _extensions(module: LoginModule) -> dict[str, str]:
-    return {
-        name.removeprefix(_EXTENSION): value
-        for name, value in module.options.items()
-        if name.startswith(_EXTENSION)
-    }
-
-
-def _unsecured_claims(module: LoginModule) -> dict[str, str]:
-    claims = {
-        name.removeprefix(_UNSECURED_CLAIM): value
-        for name, value in module.options.items()
-        if name.startswith(_UNSECURED_CLAIM)
-    }
-    if "sub" not in claims:
-        raise ConfigError(
-            f'Missing required configuration "{_TOKEN_URL}": OAUTHBEARER needs an endpoint that '
-            f"(or, for tests, {_UNSECURED_CLAIM}sub in {JAAS_KEY})",
-            key=_TOKEN_URL,
-        )
-    return claims

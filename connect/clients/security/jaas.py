@@ -12,12 +12,32 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from connect.config.secrets import is_secret_name, remember
 from connect.errors import ConfigError
 
 __all__ = ["JAAS_KEY", "LoginModule", "parse_jaas"]
 
 JAAS_KEY = "sasl.jaas.config"
 
+# Options that errors may name.
+_OPTIONS = frozenset(
+    {
+        "username",
+        "password",
+        "tokenauth",
+        "serviceName",
+        "principal",
+        "keyTab",
+        "useKeyTab",
+        "useTicketCache",
+        "ticketCache",
+        "storeKey",
+        "clientId",
+        "clientSecret",
+        "scope",
+        "awsProfileName",
+    }
+)
 _CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(
     r"""(?:\s+|//[^\n]*|/\*.*?\*/)*
@@ -58,12 +78,16 @@ def parse_jaas(text: str) -> LoginModule:
         if kind != "word":
             raise _wrong(f"expected an option name, '=' and value, or ';', after {_seen(options)}")
         if next(words, None) != ("sign", "="):
-            raise _wrong(f"the option {value} has no '=' after its name")
-        options[value] = _word(words, f"a value for the option {value}")
+            raise _wrong(
+                f"{_shown(value, len(options))} has no '=' after its name; put a value with blanks"
+                " or signs in quotes"
+            )
+        options[value] = _word(words, f"a value for {_shown(value, len(options))}")
     else:
         raise _wrong("the entry must end with a semicolon")
     if next(words, None) is not None:
         raise _wrong("it must contain exactly one login module")
+    remember(value for name, value in options.items() if is_secret_name(name))
     return LoginModule(module.rpartition(".")[2], options)
 
 
@@ -98,7 +122,12 @@ def _word(words: Iterator[tuple[str, str]], what: str) -> str:
 
 
 def _seen(options: Mapping[str, str]) -> str:
-    return f"the option {list(options)[-1]}" if options else "the control flag"
+    return _shown(list(options)[-1], len(options) - 1) if options else "the control flag"
+
+
+def _shown(option: str, before: int) -> str:
+    """Name an option. What is no known name may be part of a password without quotes."""
+    return f"the option {option}" if option in _OPTIONS else f"option {before + 1}"
 
 
 def _wrong(reason: str) -> ConfigError:

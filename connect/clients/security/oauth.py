@@ -1,7 +1,8 @@
 """OAUTHBEARER tokens from client credentials or a file, or unsecured ones for tests.
 
-librdkafka gets its own tokens where it can. It cannot read them from a file and then gets them
-through a callback. Tokens and secrets are never part of a log line or an error.
+Those for assertions are in `oauth_assertion`. librdkafka gets its own tokens for client
+credentials; others it gets through a callback. Tokens and secrets are never part of a log line or
+an error.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from connect.errors import BrokerUnavailable, ConfigError
 __all__ = [
     "ClientCredentials",
     "ClientCredentialsProvider",
+    "EndpointProvider",
     "FileTokenProvider",
     "Token",
+    "TokenEndpoint",
     "TokenProvider",
     "UnsecuredTokenProvider",
 ]
@@ -59,10 +62,18 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenEndpoint:
+    """Where tokens are asked for, and how."""
+
+    url: str
+    connect_timeout_s: float = _HTTP_TIMEOUT_S
+    ssl_context: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ClientCredentials:
     """A token request: OAuth 2 client credentials grant (RFC 6749, 4.4)."""
 
-    url: str
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
@@ -70,8 +81,6 @@ class ClientCredentials:
     """Whether to URL-encode id and secret in the header: RFC 6749 requires it, many servers do
     not.
     """
-    connect_timeout_s: float = _HTTP_TIMEOUT_S
-    ssl_context: ssl.SSLContext | None = field(default=None, repr=False, compare=False)
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
@@ -162,48 +171,47 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         """Get a new token."""
 
 
-class ClientCredentialsProvider(TokenProvider):
+class EndpointProvider(TokenProvider):
     """Gets tokens from an OAuth server over HTTP, within its connect timeout."""
 
+    refused = ""
+    """What to check when the server refuses the request."""
+
     def __init__(
-        self,
-        credentials: ClientCredentials,
-        extensions: Mapping[str, str],
-        clock: Clock = SYSTEM_CLOCK,
+        self, endpoint: TokenEndpoint, extensions: Mapping[str, str], clock: Clock = SYSTEM_CLOCK
     ) -> None:
         super().__init__(extensions, clock)
-        self._credentials = credentials
+        self._endpoint = endpoint
+
+    @abstractmethod
+    def _form(self, now_ms: int) -> dict[str, str]:
+        """Return the parameters of a request. Raises ConfigError."""
+
+    def _headers(self) -> dict[str, str]:
+        """Return headers of a request besides those of every one."""
+        return {}
 
     def _renew(self, now_ms: int) -> Token:
-        url = self._credentials.url
+        url = self._endpoint.url
+        request = self._request(now_ms)
         try:
-            answer = json.loads(self._ask())
+            timeout_s, tls = self._endpoint.connect_timeout_s, self._endpoint.ssl_context
+            answer = json.loads(fetch(request, timeout_s, tls))
         except urllib.error.HTTPError as error:
             error.close()
-            raise _refusal(url, error.code) from None
+            raise _refusal(url, error.code, self.refused) from None
         except (OSError, ValueError) as error:
             raise BrokerUnavailable(
                 f"The request to token endpoint {url} failed: {type(error).__name__}"
             ) from error
         return _token_of(answer, url, now_ms)
 
-    def _ask(self) -> bytes:
-        asked = self._credentials
-        return fetch(self._request(), asked.connect_timeout_s, asked.ssl_context)
-
-    def _request(self) -> urllib.request.Request:
-        asked = self._credentials
-        pair = (asked.client_id, asked.client_secret)
-        if asked.url_encode:
-            pair = (urllib.parse.quote_plus(pair[0]), urllib.parse.quote_plus(pair[1]))
-        form = {"grant_type": "client_credentials"}
-        if asked.scope:
-            form["scope"] = asked.scope
+    def _request(self, now_ms: int) -> urllib.request.Request:
         return urllib.request.Request(
-            asked.url,
-            data=urllib.parse.urlencode(form).encode(),
+            self._endpoint.url,
+            data=urllib.parse.urlencode(self._form(now_ms)).encode(),
             headers={
-                "Authorization": "Basic " + base64.b64encode(":".join(pair).encode()).decode(),
+                **self._headers(),
                 "Content-Type": "application/x-www-form-urlencoded",
                 "Accept": "application/json",
             },
@@ -211,14 +219,43 @@ class ClientCredentialsProvider(TokenProvider):
         )
 
 
-def _refusal(url: str, status: int) -> ConfigError | BrokerUnavailable:
+class ClientCredentialsProvider(EndpointProvider):
+    """Gets tokens for a client id and secret."""
+
+    refused = "refused the client credentials; check client id, secret and scope"
+
+    def __init__(
+        self,
+        credentials: ClientCredentials,
+        endpoint: TokenEndpoint,
+        extensions: Mapping[str, str],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(endpoint, extensions, clock)
+        self._credentials = credentials
+
+    def _form(self, now_ms: int) -> dict[str, str]:
+        form = {"grant_type": "client_credentials"}
+        if self._credentials.scope:
+            form["scope"] = self._credentials.scope
+        return form
+
+    def _headers(self) -> dict[str, str]:
+        asked = self._credentials
+        pair = (asked.client_id, asked.client_secret)
+        if asked.url_encode:
+            pair = (urllib.parse.quote_plus(pair[0]), urllib.parse.quote_plus(pair[1]))
+        return {"Authorization": "Basic " + base64.b64encode(":".join(pair).encode()).decode()}
+
+
+def _refusal(url: str, status: int, refused: str) -> ConfigError | BrokerUnavailable:
     if status >= 500 or status in _BUSY:
         return BrokerUnavailable(f"The token endpoint {url} returned HTTP {status}")
     if 300 <= status < 400:
         reason = "redirects, which is not followed because it would pass on the secret; name the"
         reason += " endpoint itself"
     else:
-        reason = "refused the client credentials; check client id, secret and scope"
+        reason = refused
     return ConfigError(
         f"The token endpoint {url} answered with HTTP {status}: it {reason}",
         key="sasl.oauthbearer.token.endpoint.url",

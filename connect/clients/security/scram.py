@@ -1,7 +1,8 @@
 """SCRAM for raw connections and group members, as strict as Java's.
 
-It is kafka-python's with a minimum of iterations, a comparison in constant time and escaped user
-names (RFC 5802).
+It is kafka-python's with a minimum of iterations, a comparison in constant time, escaped user
+names (RFC 5802) and delegation tokens (KIP-48): id and HMAC of a token stand for user and
+password, and an extension of the first message says so.
 """
 
 from __future__ import annotations
@@ -15,13 +16,44 @@ from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 
 from connect.errors import AuthenticationFailed
 
-__all__ = ["MINIMUM_ITERATIONS", "install"]
+__all__ = ["MINIMUM_ITERATIONS", "DelegationTokenId", "install", "remedy"]
 
 MINIMUM_ITERATIONS = 4096
 """With fewer, who plays the broker learns enough to guess the password quickly."""
 
 
+_TOKEN_EXTENSION = b",tokenauth=true"
+
+
+class DelegationTokenId(str):
+    """The id of a delegation token, given as the user's name. Not a secret, unlike its HMAC."""
+
+    __slots__ = ()
+
+
+def remedy(user: object) -> str:
+    """Return the end of a refusal's sentence: what helps where the user is a delegation token."""
+    if not isinstance(user, DelegationTokenId):
+        return ""
+    return (
+        f". The delegation token {user} has expired or was removed, or its HMAC is wrong: create a"
+        " new one (kafka-delegation-tokens.sh --create) and put its id and HMAC into"
+        " sasl.jaas.config; renew it before it expires (--renew)"
+    )
+
+
 class _StrictClient(ScramClient):  # type: ignore[misc]
+    token = False
+    """Whether user and password are those of a delegation token."""
+
+    def first_message(self) -> bytes:
+        message: bytes = super().first_message()
+        if not self.token:
+            return message
+        # The proof is of the whole message.
+        self.auth_message += _TOKEN_EXTENSION
+        return message + _TOKEN_EXTENSION
+
     def process_server_first_message(self, server_first_message: bytes) -> None:
         iterations = _fields(server_first_message).get("i", "")
         if iterations.isdecimal() and int(iterations) < MINIMUM_ITERATIONS:
@@ -41,10 +73,12 @@ class _StrictClient(ScramClient):  # type: ignore[misc]
 class _StrictScram(SaslMechanismScram):  # type: ignore[misc]
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        user = config["sasl_plain_username"].replace("=", "=3D").replace(",", "=2C")
+        given = config["sasl_plain_username"]
+        user = given.replace("=", "=3D").replace(",", "=2C")
         self._scram_client = _StrictClient(
             user, config["sasl_plain_password"], config["sasl_mechanism"]
         )
+        self._scram_client.token = isinstance(given, DelegationTokenId)
 
 
 def install() -> None:

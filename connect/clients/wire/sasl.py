@@ -13,7 +13,7 @@ from kafka.net.sasl import SASL_MECHANISMS
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from connect.clients.errors import error_from_code
-from connect.clients.security.scram import install
+from connect.clients.security.scram import install, remedy
 from connect.errors import AuthenticationFailed, ConfigError, ConnectError
 from connect.protocol.error_codes import ErrorCode
 
@@ -56,7 +56,8 @@ def exchange(connection: WireConnection, settings: WireSettings, deadline: Deadl
             error = error_from_code(response.error_code, f"SASL {name} at {connection}")
             if error.retriable:
                 raise error
-            raise AuthenticationFailed(f"SASL {name} at {connection} was refused: {said}")
+            more = remedy(settings.sasl.get("sasl_plain_username"))
+            raise AuthenticationFailed(f"SASL {name} at {connection} was refused: {said}{more}")
         _step(connection, name, mechanism.receive, response.auth_bytes)
         lifetime_ms = max(0, response.session_lifetime_ms or 0)
     if not mechanism.is_authenticated():

@@ -32,6 +32,7 @@ from connect.runtime.plugins.transform_chain import has_transforms, make_chain, 
 from connect.runtime.plugins.versions import VersionRange
 from connect.runtime.rest_entities import ConfigInfo, ConfigInfos
 from connect.runtime.validation.plugin_keys import class_value, plugin_class_keys, stage_keys
+from connect.runtime.validation.references import References
 
 __all__ = ["ConfigValidator", "Preflight", "invalid_config"]
 
@@ -51,7 +52,7 @@ _CLASS_AND_VERSION_KEYS = frozenset(
     for use in ("key", "value", "header")
     for suffix in ("", ".plugin.version")
 )
-# Properties whose values must not appear in error texts.
+# Properties whose values must not appear in answers.
 _SECRET = re.compile(r"passw|passphrase|secret|jaas|credential|token|\bkey$", re.IGNORECASE)
 
 
@@ -115,6 +116,13 @@ class ConfigValidator:
         """Validate a config. Raises `BadRequest` if it names no usable connector class."""
         given = {key: value for key, value in config.items() if value is not None}
         resolved = self._resolve(given)
+        references = References(given, resolved)
+        try:
+            return references.shown(self._validated(config, resolved))
+        except BadRequest as error:
+            raise BadRequest(references.in_text(str(error))) from None
+
+    def _validated(self, config: _Props, resolved: dict[str, str]) -> ConfigInfos:
         props: _Props = {**config, **resolved}
         class_name = resolved.get("connector.class")
         if class_name is None:
@@ -282,7 +290,7 @@ class ConfigValidator:
         for name, text in overridden.items():
             key = _CLIENT_DEFS[client].keys.get(name)
             if key is None:
-                value = ConfigValue(prefix + name, text)
+                value = ConfigValue(prefix + name, _shown(name, text))
             else:
                 # The client checks the value; only its type is checked here.
                 key = replace(key, validator=None).prefixed(prefix)

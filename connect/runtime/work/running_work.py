@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
@@ -50,7 +50,7 @@ TasksWanted = Callable[[str], None]
 class _Connector:
     """One connector. `host` is None if it is paused, stopped, or cannot be created."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     target: TargetState
     committed: Sequence[Mapping[str, str]] = ()
     """Its task configs when it was started."""

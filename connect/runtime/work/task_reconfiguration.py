@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.plugin import TransferTask
@@ -37,8 +37,8 @@ class RunningTask:
     """A running task. `host` is None if it cannot be created. Configs are resolved."""
 
     host: TaskHost | None
-    connector_config: Mapping[str, str]
-    config: Mapping[str, str]
+    connector_config: Mapping[str, str] = field(repr=False)
+    config: Mapping[str, str] = field(repr=False)
     run: TaskRun | None = None
     """Set if the task writes exactly once."""
 

@@ -88,10 +88,12 @@ class ProduceResponseHandler:
             if partition.sent_epoch == partition.target_epoch:
                 partition.pipelined_until = self._loop.now() + _PIPELINED_S
         elif self._transactions is not None and self._transactions.aborts(result):
-            partition.failed(batch, Failure.ABORT, classify(batch, result)[1], maybe=False)
+            _, reason = classify(batch, result, topic=partition.target[0])
+            partition.failed(batch, Failure.ABORT, reason, maybe=False)
         else:
             keep = self._quarantine is not None and partition.refetchable
-            failure, reason = classify(batch, result, quarantine=keep)
+            topic = partition.target[0]
+            failure, reason = classify(batch, result, topic=topic, quarantine=keep)
             partition.failed(batch, failure, reason, maybe=not surely_refused(result.error))
 
     def _follow_up(self, partition: TargetPartition) -> None:

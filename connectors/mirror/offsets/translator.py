@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from connect.clients.errors import not_authorized
@@ -97,7 +97,7 @@ class TranslationTopics:
     """The topics that translation needs. `properties`: Java consumer properties for the cluster
     that hosts both topics."""
 
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = field(repr=False)
     syncs: str
     map: str
 

@@ -118,6 +118,8 @@ class Provenance:
         self._mine: dict[str, Copied] | None = None
         self._written_at: float | None = None
         self._off = not config.mirror_provenance_enabled
+        self._refused = False
+        """Whether a missing permission was logged. It may be granted at any time."""
         self.waits = False
         """Whether topics wait until it is certain where they came from."""
 
@@ -136,13 +138,15 @@ class Provenance:
         if self._off or source[1] == target[1]:
             return selection
         try:
-            return self._check(source, target, selector, selection, mirrored)
+            checked = self._check(source, target, selector, selection, mirrored)
         except ConnectError as error:
             # A claim may not have been written; the next attempt reads what was.
             self._mine = None
             if not not_authorized(error):
                 raise
-            self._off = True
+            if self._refused:
+                return selection
+            self._refused = True
             log.warning(
                 "%s: loops are found only by names, because topic %s cannot be used: %s; grant "
                 "Create, Read and Write on it at the target and Read at the source, or set "
@@ -152,6 +156,10 @@ class Provenance:
                 error,
             )
             return selection
+        if self._refused:
+            self._refused = False
+            log.info("%s: loops are found by topic %s again", self._flow, PROVENANCE_TOPIC)
+        return checked
 
     def look(
         self,

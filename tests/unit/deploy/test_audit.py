@@ -90,6 +90,32 @@ def test_it_says_that_it_could_not_look(tmp_path: Path, capsys: pytest.CaptureFi
     assert "is not installed" in capsys.readouterr().err
 
 
+def skipping(*names: str, known: int = 0) -> str:
+    """What pip-audit says, with status 0, of packages that its source does not know."""
+    reason = "Dependency not found on PyPI and could not be audited"
+    unknown: list[dict[str, object]] = [{"name": name, "skip_reason": reason} for name in names]
+    good: list[dict[str, object]] = [{"name": f"k{n}", "vulns": []} for n in range(known)]
+    return json.dumps({"dependencies": [*unknown, *good]})
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (skipping("one", "two"), "knows none of the 2 packages of requirements.lock (one, two)"),
+        (skipping("one", known=3), "does not know 1 packages of requirements.lock: one"),
+        (skipping(), "found no package in requirements.lock"),
+    ],
+)
+def test_packages_that_were_skipped_are_no_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str, why: str
+) -> None:
+    """An index without vulnerability data answers "not found", which pip-audit takes for well."""
+    assert main(["--pip-audit", str(pip_audit(tmp_path / "p", said))]) == 3
+    told = capsys.readouterr().err
+    assert why in told
+    assert "Run make audit where pip-audit's source can be reached" in told
+
+
 def test_packages_without_hashes_or_for_tests_only_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -158,7 +158,9 @@ class BrokerRouting:
                 continue  # The cluster's metadata does not include this topic yet.
             why = code_facts(code).name if code else "it has no leader"
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                why += "; grant Describe on the topic"
+                # Either implies Describe, which alone would only lead to the next refusal.
+                needed = "Read" if side == "source" else "Write"
+                why += f"; grant {needed} on topic {key[0]} at the {side}"
             partition.placement_error = (
                 f"the {side} partition {key[0]}-{key[1]} is not available: {why}"
             )

@@ -44,10 +44,10 @@ whether another producer has the transactional ID, so the copier asks it to abor
 
 
 def classify(
-    batch: Outgoing, result: ProducedPartition, *, quarantine: bool = False
+    batch: Outgoing, result: ProducedPartition, *, topic: str, quarantine: bool = False
 ) -> tuple[Failure, str]:
-    """Return how to continue after an error, and a message for users. `quarantine`: invalid records
-    go to the quarantine topic."""
+    """Return how to continue after an error, and a message for users. `topic`: that of the target.
+    `quarantine`: invalid records go to the quarantine topic."""
     facts = code_facts(result.error)
     first = batch.runs[0][0]
     reason = f"the target rejected the batch at source offset {first}: {facts.name}"
@@ -67,7 +67,7 @@ def classify(
     if facts.retriable or facts.stale_metadata:
         return Failure.RETRY, reason
     if result.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        reason += "; grant Write on the target's topic"
+        reason += f"; grant Write on topic {topic} at the target"
     return Failure.BLOCK, reason
 
 

@@ -99,6 +99,29 @@ def test_wrong_roles_prevent_the_start(
         start_server(herder, {**props, **changed})
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/connectors/c", "/connectors/c/config", "/connectors/c/tasks", "/connectors?expand=info"],
+)
+def test_only_who_may_change_a_config_sees_the_secrets_in_it(
+    herder: InMemoryHerder, start_server: StartServer, props: dict[str, str], path: str
+) -> None:
+    herder.configs["c"] = {
+        "connector.class": "C",
+        "consumer.override.sasl.jaas.config": 'x required password="jaas-canary";',
+        "ssl.key.password": "${vault:kv/a:password}",
+        "topic": "orders",
+    }
+    url = start_server(herder, props)
+    seen = {user: call(url, "GET", path, None, credentials(user)).body for user in USERS}
+    assert b"jaas-canary" in seen[ADMIN]
+    for user in (VIEWER, OPERATOR):
+        assert b"canary" not in seen[user]
+        assert b'"consumer.override.sasl.jaas.config":"[hidden]"' in seen[user]
+        assert b'"ssl.key.password":"${vault:kv/a:password}"' in seen[user]
+        assert b'"topic":"orders"' in seen[user]
+
+
 def test_the_log_says_who_changed_what(
     herder: InMemoryHerder,
     start_server: StartServer,

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
-import urllib.parse
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,66 +13,25 @@ from connect.clients.security.oauth import (
     ClientCredentials,
     ClientCredentialsProvider,
     FileTokenProvider,
+    TokenEndpoint,
 )
 from connect.errors import BrokerUnavailable, ConfigError
 from tests.support.fake_clock import FakeClock
+from tests.support.token_server import AMPLE_S, TokenServer, running_token_server
 from tests.support.waiting import wait_until
-
-AMPLE_S = 20.0
-
-
-class TokenServer(ThreadingHTTPServer):
-    """Answers every POST with `status` and `answer`; keeps what it was asked."""
-
-    status = 200
-    answer: bytes = b'{"access_token": "t-0", "expires_in": 100}'
-    location: str | None = None
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[tuple[str | None, dict[str, str]]] = []
-        self.gate = threading.Event()
-        """Answers wait for it."""
-        self.gate.set()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/token"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        server = self.server
-        assert isinstance(server, TokenServer)
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        server.asked.append((self.headers["Authorization"], dict(urllib.parse.parse_qsl(body))))
-        server.gate.wait(AMPLE_S)
-        self.send_response(server.status)
-        if server.location is not None:
-            self.send_header("Location", server.location)
-        self.send_header("Content-Length", str(len(server.answer)))
-        self.end_headers()
-        self.wfile.write(server.answer)
-
-    def log_message(self, *args: object) -> None:
-        """Quiet."""
 
 
 @pytest.fixture
 def server() -> Iterator[TokenServer]:
-    with TokenServer() as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    with running_token_server() as running:
         yield running
-        running.shutdown()
-        thread.join(5)
 
 
 def provider(
     server: TokenServer, clock: FakeClock, *, url_encode: bool = False
 ) -> ClientCredentialsProvider:
-    credentials = ClientCredentials(server.url, "my id", "hunter2:&", "a b", url_encode)
-    return ClientCredentialsProvider(credentials, {"x": "y"}, clock)
+    credentials = ClientCredentials("my id", "hunter2:&", "a b", url_encode)
+    return ClientCredentialsProvider(credentials, TokenEndpoint(server.url), {"x": "y"}, clock)
 
 
 def test_a_token_is_asked_for_with_client_credentials(server: TokenServer) -> None:
@@ -178,7 +134,7 @@ def test_a_server_that_is_away_may_come_back(server: TokenServer) -> None:
 
 def test_nothing_prints_the_secret(server: TokenServer) -> None:
     made = provider(server, FakeClock())
-    assert "hunter2" not in repr(ClientCredentials("u", "i", "hunter2"))
+    assert "hunter2" not in repr(ClientCredentials("i", "hunter2"))
     assert "t-0" not in repr(made.current())
 
 

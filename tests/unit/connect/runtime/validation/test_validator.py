@@ -89,9 +89,10 @@ def validator(
     register(plugins)
     plugins.register(LaneConnector)
     plugins.register(Pipe)
+    values = {"${env:N}": "3", "${env:SECRET}": "top-secret"}
     return ConfigValidator(
         plugins,
-        lambda config: {key: value.replace("${env:N}", "3") for key, value in config.items()},
+        lambda config: {key: values.get(value, value) for key, value in config.items()},
         policy or AllConnectorClientConfigOverridePolicy(),
         preflight=preflight,
         exactly_once=exactly_once,
@@ -174,6 +175,23 @@ def test_a_range_of_versions_that_is_none() -> None:
 
 def test_values_are_validated_as_providers_resolve_them() -> None:
     assert errors(validator().validate(lane(tasks_max="${env:N}"))) == {}
+
+
+def test_no_answer_tells_what_a_reference_stands_for() -> None:
+    """Else whoever may validate could read every file and variable that a provider may read."""
+    config = lane(topic="${env:SECRET}", tasks_max="${env:SECRET}", count="${env:SECRET}")
+    infos = validator().validate(config)
+    assert "top-secret" not in str(infos)
+    values = {info.value.name: info.value.value for info in infos.configs}
+    assert values["topic"] == "${env:SECRET}"
+    told = "Invalid value ${env:SECRET} for configuration tasks.max: Not a number of type INT"
+    assert told in errors(infos)["tasks.max"]
+    for aliases in ("transforms", "topic_creation_groups"):
+        assert "top-secret" not in str(validator().validate(lane(**{aliases: "${env:SECRET}"})))
+    with pytest.raises(BadRequest) as caught:
+        validator().validate({"connector.class": "${env:SECRET}"})
+    assert "top-secret" not in str(caught.value)
+    assert "name matches ${env:SECRET}" in str(caught.value)
 
 
 def test_all_errors_are_in_the_refusal() -> None:
