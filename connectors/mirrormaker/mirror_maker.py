@@ -20,6 +20,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
+from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, RetriableError
@@ -137,7 +138,7 @@ def mirrors(plan: FlowPlan) -> bool:
 
 def _of_process(key: str, *, internal_rest: bool) -> bool:
     """Whether a change of this key concerns the process, not single flows."""
-    if key in ("metrics.listener", "dedicated.mode.enable.internal.rest"):
+    if key in ("metrics.listener", OTLP_ENDPOINT.name, "dedicated.mode.enable.internal.rest"):
         return True
     prefixes = ("listeners", "rest.advertised.", "access.control.", "response.http.")
     return internal_rest and key.startswith(prefixes)

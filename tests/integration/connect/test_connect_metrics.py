@@ -8,7 +8,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from connect.metrics.exposition import Family, render
+from connect.metrics.exposition import render
+from connect.metrics.naming import Family
 from deploy.brokers import KafkaCluster
 from tests.support.distributed import file_source, worker_group
 from tests.support.java_connect import worker_properties
