@@ -14,32 +14,35 @@ __all__ = ["MovedGroups"]
 
 
 class MovedGroups:
-    """The groups of a task that have members on the target. For one thread."""
+    """Where the groups of a task were when somebody last looked. For one thread."""
 
     def __init__(self, target: str) -> None:
         self._target = target
-        self._there: frozenset[str] | None = None
+        self._is_there: dict[str, bool] = {}
 
     def look(self, groups: Collection[str], active: Collection[str]) -> Iterator[EventRow]:
         """Return an event for each group that has moved since the last look. `active`: those of
         `groups` with members on the target.
 
-        The first look has no events: the groups may have moved long ago.
+        A group that is seen for the first time has no event: it may have moved long ago.
         """
-        before, self._there = self._there, frozenset(active)
-        if before is None:
-            return
-        for group in sorted(self._there - before):
-            yield flow_event(
+        before, self._is_there = self._is_there, {group: group in active for group in groups}
+        for group in sorted(self._is_there):
+            there = self._is_there[group]
+            if before.get(group, there) != there:
+                yield self._moved(group, there=there)
+
+    def _moved(self, group: str, *, there: bool) -> EventRow:
+        if there:
+            return flow_event(
                 "moved",
                 "to the target",
                 f"Group {group} has members on {self._target} now. Its offsets there are its own, "
                 "and are no longer synced",
             )
-        for group in sorted((before - self._there) & frozenset(groups)):
-            yield flow_event(
-                "moved",
-                "from the target",
-                f"Group {group} has no members on {self._target} any more. Its offsets there are "
-                "synced again",
-            )
+        return flow_event(
+            "moved",
+            "from the target",
+            f"Group {group} has no members on {self._target} any more. Its offsets there are "
+            "synced again",
+        )

@@ -31,10 +31,11 @@ def test_one_that_loses_them_is_back() -> None:
     ]
 
 
-def test_where_groups_were_before_the_task_started_is_no_event() -> None:
+def test_where_a_group_is_when_it_is_first_seen_is_no_event() -> None:
     moved = MovedGroups("west")
     assert look(moved, "billing") == []
     assert len(look(moved, "orders")) == 2
+    assert look(moved, "orders", "new", groups=(*GROUPS, "new")) == []
 
 
 def test_a_group_that_is_no_longer_translated_has_not_moved_back() -> None:

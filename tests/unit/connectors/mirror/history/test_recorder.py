@@ -9,6 +9,7 @@ from tests.support.fake_clock import FakeClock
 
 PROPS = {
     "name": "MirrorSourceConnector",
+    "connector.class": "MirrorSourceConnector",
     "source.cluster.alias": "a",
     "target.cluster.alias": "b",
     "source.cluster.bootstrap.servers": "a:9092",
