@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, RetriableError
+from connect.log_fields import OwnedThread, with_log_fields
 from connect.metrics.process_metrics import register_process_metrics
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus
@@ -264,12 +264,11 @@ class MirrorMaker:
         def stop(flow: MirrorFlow) -> None:
             outcomes[flow.plan.name] = flow.stop(deadline)
 
-        threads = [
-            threading.Thread(target=stop, args=(flow,), name=f"stop {flow.plan.name}", daemon=True)
-            for flow in flows
-        ]
-        for thread in threads:
-            thread.start()
+        threads = []
+        for flow in flows:
+            with with_log_fields(flow=flow.plan.name):
+                threads.append(OwnedThread(partial(stop, flow), f"stop {flow.plan.name}"))
+            threads[-1].start()
         for thread in threads:
             thread.join(deadline.remaining())
         late = [flow.plan.name for flow in flows if not outcomes.get(flow.plan.name)]

@@ -33,8 +33,10 @@ LEFT_OUT = {
     # Its clients' own.
     "consumer-fetch-manager-metrics",
 }  # fmt: skip
-# The process's are not Java's, and only a part of the clients' are ours.
-NOT_COMPARED = ("metrics_registry", "app_info", "process_", "kafka_producer_", "kafka_consumer_")
+# The process's and the interpreter's are not Java's, and only a part of the clients' are ours.
+NOT_COMPARED = (
+    "metrics_registry", "app_info", "process_", "python_", "kafka_producer_", "kafka_consumer_",
+)  # fmt: skip
 
 Named = set[tuple[str, frozenset[str]]]
 
