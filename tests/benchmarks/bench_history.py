@@ -150,7 +150,7 @@ class Transactions:
 
 def run_last_hour(engine: Engine, week: Week, upkeep_engine: Engine) -> list[float]:
     """Write the last hour as the mirror does. Returns the seconds of each upkeep."""
-    step_ms = round(rows_every_s(week.partitions // week.tasks) * 1000)
+    step_ms = round(rows_every_s(week.partitions // week.tasks, week.tasks) * 1000)
     sample_ms = round(SAMPLE_EVERY_S * 1000)
     took: list[float] = []
     clean_at = NOW_MS - HOUR_MS

@@ -40,7 +40,7 @@ def task(kept: Kept) -> TaskHistory:
 def test_a_task_that_starts_here_and_stops_leaves_two_events_of_its_flow() -> None:
     kept = Kept()
     history = task(kept)
-    history.started(120)
+    history.started(120, tasks=3)
     history.close()
 
     assert kept.closed
@@ -60,6 +60,6 @@ def test_a_task_that_could_not_start_has_not_stopped() -> None:
     assert kept.rows == []
 
 
-def test_tasks_of_many_partitions_write_less_often() -> None:
-    assert rows_every_s(10) == rows_every_s(200) == 10.0
-    assert rows_every_s(1_000) == 50.0
+def test_flows_of_many_partitions_write_less_often_however_many_tasks_share_them() -> None:
+    assert rows_every_s(10, 1) == rows_every_s(200, 10) == 10.0
+    assert rows_every_s(10_000, 1) == rows_every_s(1_000, 10) == rows_every_s(100, 100) == 50.0
