@@ -123,11 +123,11 @@ def fill(engine: Engine, week: Week) -> None:
         # A row has the time of the last one that it was made of.
         put(engine, "mirror_ranges", week.ranges(at_ms - 1, span_ms))
         put(engine, "mirror_lags", week.lags(at_ms - 1))
-    two_days, two_hours, hour = (NOW_MS - hours * HOUR_MS for hours in (48, 2, 1))
+    two_days, six_hours, hour = (NOW_MS - hours * HOUR_MS for hours in (48, 6, 1))
     for start, end, span_ms in (
         (NOW_MS - DAYS * DAY_MS, two_days, HOUR_MS),
-        (two_days, two_hours, MINUTE_MS),
-        (two_hours, hour, round(SAMPLE_EVERY_S * 1000)),
+        (two_days, six_hours, 5 * MINUTE_MS),
+        (six_hours, hour, MINUTE_MS),
     ):
         put(engine, "mirror_samples", week.samples(start, end, span_ms))
 
