@@ -14,7 +14,7 @@ from connect.metrics.exposition import render
 from connect.metrics.naming import Family
 from connect.metrics.registry import MetricRegistry
 from connectors.mirror.checkpoints.metrics import CheckpointMetrics
-from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from tests.support.monitoring import ALERTS, alert_metrics, dashboard_metrics
 from tests.support.pages import DOCS, anchors
 
@@ -83,6 +83,8 @@ def test_metrics_of_partitions_and_checkpoints_are_named_as_they_are_served() ->
     partition.acked(5, -1, 0)
     partition.register(registry)
     CheckpointMetrics(registry, "a", "b").acknowledged("g", "a.t", 0, 0)
+    flow = {"source": "a", "target": "b", "connector": "c", "task": "0"}
+    CopyTotals().register(registry, "consumer", "producer", flow)
     text = "".join(render(registry.collect(), [Family.A]))
     # These two appear once the source was asked; the integration test scrapes them.
     later = {"record_lag", "time_lag_ms", "time_to_loss_ms"}
