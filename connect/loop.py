@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
+from connect.log_fields import OwnedThread
 
 __all__ = ["BackgroundLoop", "Backoff", "OnError", "backoff_s", "is_retriable", "retry"]
 
@@ -116,7 +117,7 @@ def _retry_if_retriable(error: Exception) -> OnError:
 
 
 class BackgroundLoop:
-    """Run `step` on a thread of its own: at once, then every `interval_s`, and when woken.
+    """Run `step` on an `OwnedThread`: at once, then every `interval_s`, and when woken.
 
     `classify` judges the error of a failed step: RETRY waits for the backoff, END ends the loop and
     calls `on_end` with the error on the loop's thread. The first failure in a row is logged as a
@@ -156,7 +157,7 @@ class BackgroundLoop:
         self._hurry_s: float | None = None
         self._stopping = threading.Event()
         self._wakeup = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = OwnedThread(self._run, name)
 
     @property
     def stopping(self) -> threading.Event:

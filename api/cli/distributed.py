@@ -155,8 +155,8 @@ def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
             clock=clock,
         )
 
-    client = WorkerConfig.from_properties(props).own_client_properties("contact")
-    return run_worker(rest, client, make_herder, _await_group)
+    config = WorkerConfig.from_properties(props)
+    return run_worker(rest, metrics, config, make_herder, _await_group)
 
 
 def _await_group(herder: DistributedHerder) -> None:

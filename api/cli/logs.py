@@ -1,7 +1,8 @@
 """Logging of the command-line programs on stderr, as text or as JSON, one line an event.
 
 With `--log-format json`, or CONNECT_LOG_FORMAT=json, each line is an object with `time` (UTC),
-`level`, `logger`, `message` and, where they are known, `flow`, `connector`, `task` and `exception`.
+`level`, `logger`, `message` and `thread`; `flow`, `connector` and `task` if the thread works for
+them; and `exception`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from api.cli.output.log_repeats import RepeatLimit
+from api.cli.output.log_repeats import RepeatLimit, fields_of
 from connect.config.secrets import without_secrets
 from connect.errors import ConfigError
 
@@ -48,30 +49,24 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": without_secrets(record.getMessage()),
-            **_origin(record),
+            "thread": record.threadName,
+            **_fields(record),
         }
         if record.exc_info:
             document["exception"] = without_secrets(self.formatException(record.exc_info))
         return json.dumps(document, ensure_ascii=False)
 
 
-_THREAD = re.compile(r"(?:connector-(?P<connector>.+)|task-(?P<of>.+)-(?P<task>\d+))")
 _FLOW = re.compile(r"(?:flow )?([\w.-]+->[\w.-]+)\b")
 
 
-def _origin(record: logging.LogRecord) -> dict[str, object]:
-    """Return flow, connector and task of an event, as far as its thread or message names them."""
-    found: dict[str, object] = {}
-    thread = record.threadName or ""
-    flow = _FLOW.match(thread) or _FLOW.match(record.getMessage())
-    if flow is not None:
-        found["flow"] = flow[1]
-    owner = _THREAD.fullmatch(thread)
-    if owner is not None:
-        found["connector"] = owner["connector"] or owner["of"]
-        if owner["task"] is not None:
-            found["task"] = int(owner["task"])
-    return found
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """Return flow, connector and task of an event, in this order, as far as they are known."""
+    fields = fields_of(record)
+    # A thread of the whole process begins its message with the flow.
+    named = None if "flow" in fields else _FLOW.match(record.getMessage())
+    found = {**fields} if named is None else {**fields, "flow": named[1]}
+    return {name: found[name] for name in ("flow", "connector", "task") if name in found}
 
 
 def add_log_option(parser: argparse.ArgumentParser) -> None:

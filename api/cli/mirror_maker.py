@@ -23,6 +23,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -188,7 +190,7 @@ def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWa
         maker = MirrorMaker(config, arguments.clusters, None if rest is None else rest.reach)
         if rest is not None:
             rest.serve(maker.herder)
-        with _metrics_page(config, maker, number):
+        with _metrics_page(config, maker, number) as instance, _otlp(config, maker, instance):
             return _mirror(maker, stop, lambda: _renew(maker, arguments.config, watch, hangup))
 
 
@@ -244,11 +246,13 @@ def _internal_rest(config: MirrorMakerConfig, number: int) -> Iterator[MirrorRes
 
 
 @contextmanager
-def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) -> Iterator[None]:
-    """Serve `metrics.listener` while the block runs; do nothing if it is empty."""
+def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) -> Iterator[str]:
+    """Serve `metrics.listener` while the block runs; do nothing if it is empty. Gives a name of
+    this process that no other process of the host has."""
     listener = config.metrics_listener
+    host = socket.gethostname()
     if not listener:
-        yield
+        yield f"{host}:{os.getpid()}"
         return
     if number > 1:
         listener = on_free_port(listener, "metrics.listener")
@@ -262,9 +266,25 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
     server = ApiServer(make_app, listener, "metrics.listener")
     try:
         server.start()
-        yield
+        yield f"{host}:{server.port}"
     finally:
         server.stop()
+
+
+@contextmanager
+def _otlp(config: MirrorMakerConfig, maker: MirrorMaker, instance: str) -> Iterator[None]:
+    """Send the metrics to OpenTelemetry while the block runs, if that is asked for."""
+    from connect.metrics.otlp import otlp_export
+
+    export = otlp_export(maker.metrics, config.otlp_endpoint)
+    if export is None:
+        yield
+        return
+    try:
+        export.start(instance)
+        yield
+    finally:
+        export.stop()
 
 
 def print_check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:

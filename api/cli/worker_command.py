@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
 
 from api.cli.processes.stop_signals import StopSignal
@@ -29,7 +29,10 @@ from api.rest.server import RestServer
 from connect.clock import Deadline
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
+from connect.config.worker import WorkerConfig
 from connect.errors import BrokerUnavailable, ConfigError, ConnectError, RetriableError
+from connect.metrics.otlp import otlp_export
+from connect.metrics.registry import MetricRegistry
 from connect.runtime.herder import Herder
 from connect.storage.offset_store import READ_S
 from connectors.spark.properties import configure_worker
@@ -89,32 +92,38 @@ def worker_properties(location: str) -> dict[str, str]:
 
 def run_worker(
     rest: RestServer,
-    client: Mapping[str, str],
+    metrics: MetricRegistry,
+    config: WorkerConfig,
     make_herder: Callable[[str], H],
     after_start: Callable[[H], None],
 ) -> int:
     """Run a worker until a signal ends it. Returns the exit code. Called on the main thread.
 
-    `client`: Java properties of a client of the worker's cluster. `make_herder` receives the
-    worker's ID. `after_start` does the part of the start that needs a running herder. Raises the
-    error that prevented the start.
+    `metrics`: the worker's, which are sent to OpenTelemetry if the config or the environment says
+    so. `make_herder` receives the worker's ID. `after_start` does the part of the start that needs
+    a running herder. Raises the error that prevented the start.
     """
+    export = otlp_export(metrics, config.otlp_endpoint)
     share_interpreter()
     tell_missing_parts(log)
     stop = StopSignal()
     rest.bind()
-    contact = ClusterContact(client)
+    contact = ClusterContact(config.own_client_properties("contact"))
     startup = _Startup(rest, make_herder, after_start, contact)
     rest.explain_trouble(lambda: contact.trouble)
     try:
         rest.start()
         contact.start()
+        if export is not None:
+            export.start(rest.worker_id)
         startup.begin()
         while not stop.wait(_STARTING_POLL_S if startup.running else _RUNNING_POLL_S):
             startup.check()
     finally:
         log.info("stopping")
         contact.stop()
+        if export is not None:
+            export.stop()
         deadline = Deadline(STOP_S)
         rest.stop()
         ended = startup.stop(deadline)

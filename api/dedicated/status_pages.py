@@ -16,7 +16,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from api.dashboard.views import Board, MirrorView
-from api.dedicated.health import health_document
+from api.rest.health_document import health_document
 from api.rest.routers import mirror_pages, mirrors, ui
 from api.rest.routers.metrics import metrics_response
 from api.rest.routers.root import DISTRIBUTION, version

@@ -14,7 +14,7 @@ from api.rest.routers.mirrors import worker_views
 from api.rest.worker_handle import WorkerHandle
 from connect.errors import ConnectError
 from connectors.mirror.history.database import open_history
-from connectors.mirror.history.rows import EventRow, FlowTask
+from connectors.mirror.history.rows import FlowTask, flow_event
 from connectors.mirror.plugins import flow_aliases
 
 __all__ = ["ChangeHistory"]
@@ -54,8 +54,6 @@ class ChangeHistory:
         if history is None:
             return
         name = unquote(path.split("/")[2])
-        row = EventRow(
-            "changed", "", -1, "", method, None, None, None, 0, None, f"{who}: {method} {path}"
-        )
+        row = flow_event("changed", method, f"{who}: {method} {path}")
         history.add(FlowTask(name, 0, *flow), row)
         history.close()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from connect.config.definition import ConfigDef, ParsedConfig
+from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.config.types import SecretStr
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF, STANDALONE_CONFIG_DEF
@@ -71,6 +72,7 @@ class WorkerConfig:
     topic_creation_enable: bool = True
     topic_tracking_enable: bool = True
     topic_tracking_allow_reset: bool = True
+    otlp_endpoint: str | None = None
     offset_flush_interval_s: float
     offset_flush_timeout_s: float
     task_shutdown_graceful_timeout_s: float
@@ -162,6 +164,7 @@ class _Shared(TypedDict):
     topic_creation_enable: bool
     topic_tracking_enable: bool
     topic_tracking_allow_reset: bool
+    otlp_endpoint: str | None
     offset_flush_interval_s: float
     offset_flush_timeout_s: float
     task_shutdown_graceful_timeout_s: float
@@ -177,6 +180,7 @@ def _shared(parsed: ParsedConfig) -> _Shared:
         "topic_creation_enable": parsed.boolean("topic.creation.enable"),
         "topic_tracking_enable": parsed.boolean("topic.tracking.enable"),
         "topic_tracking_allow_reset": parsed.boolean("topic.tracking.allow.reset"),
+        "otlp_endpoint": parsed.optional_string(OTLP_ENDPOINT.name),
         "offset_flush_interval_s": parsed.integer("offset.flush.interval.ms") / 1000,
         "offset_flush_timeout_s": parsed.integer("offset.flush.timeout.ms") / 1000,
         "task_shutdown_graceful_timeout_s": (

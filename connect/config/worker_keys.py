@@ -7,6 +7,7 @@ are known. Their docs say if they have no effect here.
 from __future__ import annotations
 
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance
+from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.rest_access_keys import REST_ACCESS_KEYS
 from connect.config.security import SECURITY_KEYS
 from connect.config.types import ConfigScalar, ConfigType
@@ -357,7 +358,9 @@ _CLIENT_KEYS = (
     ),
 )
 
-WORKER_CONFIG_DEF = ConfigDef([*_WORKER_KEYS, *_REST_KEYS, *REST_ACCESS_KEYS, *SECURITY_KEYS])
+WORKER_CONFIG_DEF = ConfigDef(
+    [*_WORKER_KEYS, OTLP_ENDPOINT, *_REST_KEYS, *REST_ACCESS_KEYS, *SECURITY_KEYS]
+)
 """The keys that standalone and distributed workers share."""
 
 DISTRIBUTED_CONFIG_DEF = WORKER_CONFIG_DEF.extended(

@@ -14,18 +14,23 @@ __all__ = [
     "CONSUMER_FETCH_GROUP",
     "CONSUMER_GROUP",
     "MIRROR_CHECKPOINT_GROUP",
+    "MIRROR_FLOW_GROUP",
     "MIRROR_SOURCE_GROUP",
     "PROCESS_GROUP",
     "PRODUCER_GROUP",
+    "PYTHON_GROUP",
     "describe",
+    "described",
 ]
 
 MIRROR_SOURCE_GROUP = "MirrorSourceConnector"
 MIRROR_CHECKPOINT_GROUP = "MirrorCheckpointConnector"
 CONSUMER_FETCH_GROUP = "consumer-fetch-manager-metrics"
 CONSUMER_GROUP, PRODUCER_GROUP = "consumer-metrics", "producer-metrics"
-PROCESS_GROUP = "process"
-"""This process. Kafka has no such group."""
+MIRROR_FLOW_GROUP = "MirrorFlow"
+"""The histograms of a flow's tasks. Kafka has no such group."""
+PROCESS_GROUP, PYTHON_GROUP = "process", "python"
+"""This process and its interpreter. Kafka has no such groups."""
 
 _MIRROR_SOURCE = {
     "record-count": "Records acknowledged by the target since the task started.",
@@ -132,6 +137,19 @@ _HELP: Mapping[str, Mapping[str, str]] = {
         "open-fds": "Open file descriptors of this process.",
         "max-fds": "Maximum number of open file descriptors of this process.",
     },
+    PYTHON_GROUP: {
+        "info": "The Python interpreter that runs this process.",
+        "gc-objects-collected-total": "Objects that the garbage collector has freed.",
+        "gc-objects-uncollectable-total": "Objects that the garbage collector could not free.",
+        "gc-collections-total": "Runs of the garbage collector.",
+    },
+    MIRROR_FLOW_GROUP: {
+        "record-age-seconds": "Ages of records when read: all records of a batch count with the "
+        "newest one's. Not in Java's MirrorMaker 2.",
+        "replication-latency-seconds": "Times from records' timestamps to the target's "
+        "acknowledgement: all records of a batch count with the newest one's. "
+        "Not in Java's MirrorMaker 2.",
+    },
     **CONNECT_TEXTS,
     "task-error-metrics": _ERRORS,
     "spark-session-metrics": {
@@ -155,6 +173,11 @@ _HELP: Mapping[str, Mapping[str, str]] = {
     },
     "metrics-registry": {"failed-read-count": "Failed reads of metrics for this page."},
 }
+
+
+def described() -> Mapping[str, Mapping[str, str]]:
+    """Return the descriptions of all attributes, by group."""
+    return _HELP
 
 
 def describe(group: str, attribute: str) -> str:

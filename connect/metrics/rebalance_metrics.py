@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.metrics.registry import MetricRegistry, MetricValue
+from connect.metrics.registry import MetricRegistry
 from connect.metrics.sensors import WindowedStat
 
 __all__ = ["REBALANCE_GROUP", "RebalanceMetrics"]
@@ -52,7 +52,7 @@ class RebalanceMetrics:
         """Publish the metrics. Return a function that removes them."""
         return registry.register(REBALANCE_GROUP, {}, self.read)
 
-    def read(self) -> Mapping[str, MetricValue]:
+    def read(self) -> Mapping[str, float | str]:
         """Return all attributes. The time since the last rebalance is infinite before the first, as
         in Java.
         """

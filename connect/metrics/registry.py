@@ -15,8 +15,10 @@ from connect.metrics.catalogue import (
     CONSUMER_FETCH_GROUP,
     CONSUMER_GROUP,
     MIRROR_CHECKPOINT_GROUP,
+    MIRROR_FLOW_GROUP,
     MIRROR_SOURCE_GROUP,
 )
+from connect.metrics.histogram import HistogramValue
 
 __all__ = [
     "REGISTRY_GROUP",
@@ -30,8 +32,8 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 
-MetricValue = float | str
-"""A number, or text for states and names (`status`, `connector-class`)."""
+MetricValue = float | str | HistogramValue
+"""A number, text for states and names (`status`, `connector-class`), or a histogram."""
 
 Read = Callable[[], Mapping[str, MetricValue]]
 
@@ -41,7 +43,13 @@ REGISTRY_GROUP = "metrics-registry"
 """The registry's own metrics group, with the attribute `failed-read-count`."""
 
 SELF_TOLD_GROUPS = frozenset(
-    {MIRROR_SOURCE_GROUP, MIRROR_CHECKPOINT_GROUP, CONSUMER_FETCH_GROUP, CONSUMER_GROUP}
+    {
+        MIRROR_SOURCE_GROUP,
+        MIRROR_CHECKPOINT_GROUP,
+        MIRROR_FLOW_GROUP,
+        CONSUMER_FETCH_GROUP,
+        CONSUMER_GROUP,
+    }
 )
 """Groups whose tags already identify the flow, by both clusters or a client id."""
 

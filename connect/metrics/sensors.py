@@ -27,28 +27,30 @@ one.
 
 
 class _Windows:
-    """The base of the statistics: the filling window and the one before."""
+    """The base of the statistics: the window before, the filling one, and the last value."""
 
     __slots__ = ("_state",)
 
     def __init__(self) -> None:
-        self._state: tuple[_Window | None, _Window | None] = (None, None)
+        self._state: tuple[_Window | None, _Window | None, float] = (None, None, 0.0)
 
-    def _add(self, value: float, weight: float, total: float, now_ms: int) -> None:
-        previous, current = self._state
+    def record(self, value: float, now_ms: int, weight: int = 1) -> None:
+        """Record a value, which counts `weight` times."""
+        previous, current, _ = self._state
         if current is None or now_ms - current[0] >= WINDOW_MS:
-            self._state = (current, (now_ms, weight, total, value, value))
+            self._state = (current, (now_ms, weight, value * weight, value, value), value)
             return
         start_ms, old_weight, old_total, least, most = current
         if value < least:
             least = value
         if value > most:
             most = value
-        self._state = (previous, (start_ms, old_weight + weight, old_total + total, least, most))
+        filling = (start_ms, old_weight + weight, old_total + value * weight, least, most)
+        self._state = (previous, filling, value)
 
     def _live(self, now_ms: int) -> list[_Window]:
         """Return the windows that are not expired, oldest first."""
-        return [w for w in self._state if w is not None and now_ms - w[0] < _EXPIRY_MS]
+        return [w for w in self._state[:2] if w is not None and now_ms - w[0] < _EXPIRY_MS]
 
 
 class WindowedStat(_Windows):
@@ -57,16 +59,11 @@ class WindowedStat(_Windows):
     `last` is 0 until the first value and never expires, as in Kafka's `Value`.
     """
 
-    __slots__ = ("last",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = 0.0
-
-    def record(self, value: float, now_ms: int, weight: int = 1) -> None:
-        """Record a value. It counts `weight` times in the mean."""
-        self.last = value
-        self._add(value, weight, value * weight, now_ms)
+    @property
+    def last(self) -> float:
+        return self._state[2]
 
     def summary(self, now_ms: int) -> tuple[float, float, float]:
         """Return (min, max, avg) of the live windows."""
@@ -82,16 +79,13 @@ class WindowedStat(_Windows):
 
 
 class Rate(_Windows):
-    """Units per second over the live windows.
+    """Units per second over the live windows. A recorded value is an amount.
 
     As in Kafka, the measured time is at least one whole window, so that the first events do not
     look like a burst.
     """
 
     __slots__ = ()
-
-    def record(self, amount: float, now_ms: int) -> None:
-        self._add(amount, 1, amount, now_ms)
 
     def per_second(self, now_ms: int) -> float:
         windows = self._live(now_ms)
@@ -107,14 +101,11 @@ class Rate(_Windows):
 class Outcomes(_Windows):
     """The shares of attempts that succeeded and failed in the live windows, 0 to 1.
 
-    Both are 0 without attempts, as in Kafka's `Frequencies`.
+    A recorded value is 1 for an attempt that succeeded, else 0. Without attempts both shares are 0,
+    as in Kafka's `Frequencies`.
     """
 
     __slots__ = ()
-
-    def record(self, success: bool, now_ms: int) -> None:
-        value = 1.0 if success else 0.0
-        self._add(value, 1, value, now_ms)
 
     def shares(self, now_ms: int) -> tuple[float, float]:
         """Return the shares (succeeded, failed)."""

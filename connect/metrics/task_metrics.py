@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.metrics.registry import MetricRegistry, MetricValue, Read, ReadSamples
+from connect.metrics.registry import MetricRegistry, Read, ReadSamples
 from connect.metrics.sensors import Outcomes, WindowedStat
 
 __all__ = ["PluginAlias", "StateTimes", "TaskMetrics"]
@@ -99,7 +99,7 @@ class TaskMetrics:
         self._about = dict(about)
         for plugin in plugins:
             tags = {**self._tags, plugin.kind: plugin.alias}
-            values: dict[str, MetricValue] = {
+            values: dict[str, float | str] = {
                 f"{plugin.kind}-class": plugin.class_name,
                 f"{plugin.kind}-version": plugin.version,
             }
@@ -143,7 +143,7 @@ class TaskMetrics:
         """Record a batch that the task handled."""
         self._batches.record(records, self._clock.now_ms())
 
-    def read(self) -> Mapping[str, MetricValue]:
+    def read(self) -> Mapping[str, float | str]:
         now_ms = self._clock.now_ms()
         _, commit_max, commit_avg = self._commit_ms.summary(now_ms)
         _, batch_max, batch_avg = self._batches.summary(now_ms)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.log_fields import OwnedThread, with_log_fields
 from connect.plugin import Connector, SourceOffset, SourcePartition
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
 from connect.runtime.thread_dumps import error_trace, where
@@ -116,7 +117,8 @@ class WorkerConnector:
         self._start_decided = False
         self._trouble: str | None = None
         self._unpublished: str | None = None
-        self._thread = threading.Thread(target=self._main, name=f"connector-{name}", daemon=True)
+        with with_log_fields(connector=name):
+            self._thread = OwnedThread(self._main, f"connector-{name}")
 
     @property
     def running(self) -> bool:

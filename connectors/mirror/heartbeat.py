@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigDef, ConfigProblem
+from connect.log_fields import add_log_fields
 from connect.loop import BackgroundLoop
 from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
@@ -80,9 +81,9 @@ class MirrorHeartbeatConnector(Connector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = HeartbeatConfig.from_properties(config)
+        add_log_fields(flow=self._config.flow)
         self._loop = cluster_loop(
-            f"{self._config.name} of {self._config.source_cluster_alias}->"
-            f"{self._config.target_cluster_alias}",
+            f"{self._config.name} of {self._config.flow}",
             self._create_topic,
             None,
             self.context.raise_error,
@@ -133,6 +134,7 @@ class MirrorHeartbeatTask(SourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         parsed = HeartbeatConfig.from_properties(config)
+        add_log_fields(flow=parsed.flow)
         self._interval_s = parsed.emit_heartbeats_interval_s or 0.0
         self._topic = replication_policy(config).heartbeats_topic()
         self._aliases = (parsed.source_cluster_alias, parsed.target_cluster_alias)

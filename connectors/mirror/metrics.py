@@ -8,16 +8,18 @@ other timestamp.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.metrics.catalogue import (
     CONSUMER_FETCH_GROUP,
     CONSUMER_GROUP,
+    MIRROR_FLOW_GROUP,
     MIRROR_SOURCE_GROUP,
     PRODUCER_GROUP,
 )
-from connect.metrics.registry import MetricRegistry
+from connect.metrics.histogram import DurationHistogram
+from connect.metrics.registry import MetricRegistry, MetricValue
 from connect.metrics.sensors import Rate, WindowedStat
 
 __all__ = ["CopyTotals", "PartitionMetrics"]
@@ -25,19 +27,26 @@ __all__ = ["CopyTotals", "PartitionMetrics"]
 
 class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
-    flight, and bytes fetched. The copier's thread writes them; any thread may read them."""
+    flight, bytes fetched, and histograms of their age and latency. The copier's thread writes them;
+    any thread may read them."""
 
-    __slots__ = ("acked", "bytes", "fetched", "waiting")
+    __slots__ = ("acked", "age", "bytes", "fetched", "latency", "waiting")
 
     def __init__(self) -> None:
         self.fetched = self.acked = self.waiting = self.bytes = 0
+        self.age, self.latency = DurationHistogram(), DurationHistogram()
 
     def register(
-        self, registry: MetricRegistry, consumer_id: str, producer_id: str
+        self,
+        registry: MetricRegistry,
+        consumer_id: str,
+        producer_id: str,
+        flow_task: Mapping[str, str],
     ) -> Callable[[], None]:
-        """Register the bytes as those of Java's two clients. Returns a function that removes
-        them."""
+        """Register the bytes as those of Java's two clients, and the histograms with the tags
+        `flow_task`. Returns a function that removes them."""
         removers = [
+            registry.register(MIRROR_FLOW_GROUP, flow_task, self.read_histograms),
             registry.register(
                 CONSUMER_GROUP,
                 {"client-id": consumer_id},
@@ -55,6 +64,12 @@ class CopyTotals:
                 each()
 
         return remove
+
+    def read_histograms(self) -> dict[str, MetricValue]:
+        return {
+            "record-age-seconds": self.age.read(),
+            "replication-latency-seconds": self.latency.read(),
+        }
 
 
 class PartitionMetrics:
@@ -150,7 +165,9 @@ class PartitionMetrics:
         self._byte_count += value_bytes
         self._byte_rate.record(value_bytes, now_ms)
         if newest_timestamp_ms >= 0:
-            self._age.record(now_ms - newest_timestamp_ms, now_ms, records)
+            age_ms = now_ms - newest_timestamp_ms
+            self._age.record(age_ms, now_ms, records)
+            self._totals.age.record(age_ms, records)
 
     def dropped(self, records: int) -> None:
         """Count records that were fetched and that transformations left out."""
@@ -162,7 +179,9 @@ class PartitionMetrics:
         self._record_count += records
         self._acked_rate.record(records, now_ms)
         if newest_timestamp_ms >= 0:
-            self._latency.record(now_ms - newest_timestamp_ms, now_ms, records)
+            latency_ms = now_ms - newest_timestamp_ms
+            self._latency.record(latency_ms, now_ms, records)
+            self._totals.latency.record(latency_ms, records)
 
     def waits(self, records: int) -> None:
         """Add `records` to the records in flight to the target; negative after an

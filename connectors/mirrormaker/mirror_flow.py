@@ -17,6 +17,7 @@ from typing import Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
+from connect.log_fields import with_log_fields
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.runtime.connector_status import ConnectorStatus, UnknownConnector
 from connect.runtime.errors import BadRequest, NotFound, NotLeader
@@ -99,14 +100,16 @@ class MirrorFlow:
         self._error: str | None = None
         self._herder: FlowHerder | None = None
         self._to_configure = threading.Event()
-        self._loop = BackgroundLoop(
-            plan.name,
-            self._step,
-            interval_s=WATCH_S,
-            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
-            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
-            on_end=self._failed,
-        )
+        # All threads of the flow's worker are its children.
+        with with_log_fields(flow=plan.name):
+            self._loop = BackgroundLoop(
+                plan.name,
+                self._step,
+                interval_s=WATCH_S,
+                backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
+                classify=lambda e: OnError.END if isinstance(e, ConfigError) else OnError.RETRY,
+                on_end=self._failed,
+            )
 
     @property
     def state(self) -> FlowState:

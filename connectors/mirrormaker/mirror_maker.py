@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,11 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
+from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, RetriableError
+from connect.log_fields import OwnedThread, with_log_fields
 from connect.metrics.process_metrics import register_process_metrics
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus
@@ -137,7 +138,7 @@ def mirrors(plan: FlowPlan) -> bool:
 
 def _of_process(key: str, *, internal_rest: bool) -> bool:
     """Whether a change of this key concerns the process, not single flows."""
-    if key in ("metrics.listener", "dedicated.mode.enable.internal.rest"):
+    if key in ("metrics.listener", OTLP_ENDPOINT.name, "dedicated.mode.enable.internal.rest"):
         return True
     prefixes = ("listeners", "rest.advertised.", "access.control.", "response.http.")
     return internal_rest and key.startswith(prefixes)
@@ -263,12 +264,11 @@ class MirrorMaker:
         def stop(flow: MirrorFlow) -> None:
             outcomes[flow.plan.name] = flow.stop(deadline)
 
-        threads = [
-            threading.Thread(target=stop, args=(flow,), name=f"stop {flow.plan.name}", daemon=True)
-            for flow in flows
-        ]
-        for thread in threads:
-            thread.start()
+        threads = []
+        for flow in flows:
+            with with_log_fields(flow=flow.plan.name):
+                threads.append(OwnedThread(partial(stop, flow), f"stop {flow.plan.name}"))
+            threads[-1].start()
         for thread in threads:
             thread.join(deadline.remaining())
         late = [flow.plan.name for flow in flows if not outcomes.get(flow.plan.name)]

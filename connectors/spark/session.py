@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from connect.cache_directory import cache_directory
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError
+from connect.log_fields import without_log_fields
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricValue
 from connectors.spark.errors import SparkUnavailable, first_line
@@ -267,14 +268,16 @@ class SharedSession:
                 self._leases.remove(lease)
 
     def _new_loop(self) -> BackgroundLoop:
-        return BackgroundLoop(
-            "Spark session",
-            self._step,
-            interval_s=LOOK_S,
-            backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
-            classify=lambda error: OnError.END if isinstance(error, ConfigError) else OnError.RETRY,
-            on_end=self._ended,
-        )
+        # The process's, not of the flow that wants it first.
+        with without_log_fields():
+            return BackgroundLoop(
+                "Spark session",
+                self._step,
+                interval_s=LOOK_S,
+                backoff=Backoff(RETRY_FIRST_S, RETRY_CAP_S),
+                classify=lambda e: OnError.END if isinstance(e, ConfigError) else OnError.RETRY,
+                on_end=self._ended,
+            )
 
     # Methods of the owner's thread.
 

@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _TIMEOUT_S = 60.0
+_NO_LOSSES = ("stuck", "moving", "changed", "moved", "task.started", "task.stopped")
 _LOSS = ("topic", "kind", "action", "first", "last", "resume")
 
 
@@ -72,7 +73,7 @@ def history_losses(url: str) -> set[tuple[object, ...]]:
     return {
         tuple(row[name] for name in _LOSS)
         for row in history_rows(url, "mirror_events")
-        if row["kind"] not in ("stuck", "moving", "changed")
+        if row["kind"] not in _NO_LOSSES
     }
 
 

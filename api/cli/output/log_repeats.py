@@ -5,17 +5,28 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect.clock import SYSTEM_CLOCK, Clock
+from connect.log_fields import log_fields
 
-__all__ = ["RepeatLimit"]
+__all__ = ["RepeatLimit", "fields_of"]
+
+FIELDS = "log_fields"
+"""The attribute of a record that holds the fields of its thread. Another thread may write it."""
 
 PERIOD_S = 60.0
 FIRST = 3
 """Equal messages logged in a period, so that a pattern is seen."""
 
 _MOST_KEPT = 1_000
+
+
+def fields_of(record: logging.LogRecord) -> Mapping[str, str | int]:
+    """Return the log fields that the record's thread had."""
+    fields: Mapping[str, str | int] = getattr(record, FIELDS, {})
+    return fields
 
 
 @dataclass(slots=True)
@@ -35,10 +46,11 @@ class RepeatLimit(logging.Handler):
         super().__init__()
         self._target = target
         self._clock = clock
-        self._periods: OrderedDict[tuple[str, int, str], _Period] = OrderedDict()
+        self._periods: OrderedDict[tuple[str | int, ...], _Period] = OrderedDict()
         self._periods_lock = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
+        setattr(record, FIELDS, log_fields())
         with self._periods_lock:
             due = self._ended()
             wanted = record.levelno <= logging.DEBUG or self._is_wanted(record)
@@ -55,7 +67,8 @@ class RepeatLimit(logging.Handler):
         super().close()
 
     def _is_wanted(self, record: logging.LogRecord) -> bool:
-        key = (record.name, record.levelno, record.getMessage())
+        # Equal messages of two flows are two messages.
+        key = (record.name, record.levelno, record.getMessage(), *fields_of(record).values())
         period = self._periods.get(key)
         if period is None:
             self._periods[key] = _Period(record, self._clock.monotonic() + PERIOD_S)
@@ -85,6 +98,10 @@ class RepeatLimit(logging.Handler):
 def _summary(period: _Period) -> logging.LogRecord:
     first = period.record
     text = f"{first.getMessage()} ({period.dropped} more times in {PERIOD_S:.0f} s)"
-    return logging.LogRecord(
+    summary = logging.LogRecord(
         first.name, first.levelno, first.pathname, first.lineno, text, None, None, first.funcName
     )
+    # Not of the thread that happens to count.
+    summary.threadName = first.threadName
+    setattr(summary, FIELDS, fields_of(first))
+    return summary

@@ -1,4 +1,4 @@
-"""Says within seconds why a worker's cluster is unreachable, while the worker starts.
+"""Says within seconds why a worker's cluster is unreachable, while the worker starts and after.
 
 Clients of librdkafka retry without a reason, until a timeout of a minute or more.
 """
@@ -16,7 +16,7 @@ from connect.errors import ConnectError
 __all__ = ["ClusterContact", "unreachable"]
 
 _ATTEMPT_S = 5.0
-_AGAIN_S = 3.0
+_AGAIN_S, _LOOK_S = 3.0, 30.0
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +33,21 @@ def unreachable(client: Mapping[str, str]) -> str | None:
 
 
 class ClusterContact:
-    """Tries to reach the cluster on a thread of its own until it succeeds once. The owner calls
-    `start` and `stop`; any thread may read `trouble`."""
+    """Tries to reach the cluster on a thread of its own, again and again. The owner calls `start`
+    and `stop`; any thread may read `trouble`."""
 
-    def __init__(self, client: Mapping[str, str]) -> None:
+    def __init__(
+        self, client: Mapping[str, str], again_s: float = _AGAIN_S, look_s: float = _LOOK_S
+    ) -> None:
+        """`again_s`, `look_s`: intervals while the cluster is unreachable, and while it answers."""
         self._client = client
+        self._again_s, self._look_s = again_s, look_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="cluster-contact", daemon=True)
         self.trouble: str | None = None
         """Why the cluster is unreachable; None if it is not, or nobody has looked yet."""
+        self.attempts = 0
+        """How often somebody has looked."""
 
     def start(self) -> None:
         self._thread.start()
@@ -53,12 +59,10 @@ class ClusterContact:
     def _main(self) -> None:
         while not self._stop.is_set():
             found = unreachable(self._client)
-            if found is None:
-                if self.trouble is not None:
-                    log.info("The worker's cluster answers now")
-                self.trouble = None
-                return
-            if found != self.trouble:
+            if found is None and self.trouble is not None:
+                log.info("The worker's cluster answers now")
+            if found is not None and found != self.trouble:
                 log.error("%s. Retrying", found)
             self.trouble = found
-            self._stop.wait(_AGAIN_S)
+            self.attempts += 1
+            self._stop.wait(self._look_s if found is None else self._again_s)

@@ -1,22 +1,30 @@
 """`GET /health` (KIP-1017), and `/health/live` and `/health/ready` for probes: whether the worker
 has started and responds.
 
-The health of connectors is in their statuses and in the metrics.
+The status is of the worker alone. `?verbose=true` adds its connectors, tasks and partitions, as in
+dedicated mode.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
 
 import anyio
 from anyio import to_thread
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
-from api.rest.dependencies import json_answer
+from api.rest.dependencies import JavaBoolean, json_answer
+from api.rest.health_document import health_document
 from api.rest.models import WorkerStatus
 from api.rest.worker_handle import STARTING, WorkerHandle
 from connect.errors import ConnectError
+from connect.runtime.errors import NotFound
+from connect.runtime.herder import Herder
+from connect.runtime.rest_entities import WorkerHealth
+from connectors.spark.session_state import SPARK_JOB_GROUP
 
 __all__ = ["router"]
 
@@ -41,12 +49,17 @@ def live() -> Response:
 async def ready(request: Request) -> Response:
     """Return what `/health` returns: 200 once the worker has joined its group. Not a call of Kafka
     Connect."""
-    return await health(request)
+    return await _health(request, verbose=False)
 
 
 @router.get("/health", response_model=WorkerStatus)
-async def health(request: Request) -> Response:
-    """Return 200 healthy, 503 starting, or 500 unhealthy."""
+async def health(request: Request, verbose: JavaBoolean = False) -> Response:
+    """Return 200 healthy, 503 starting, or 500 unhealthy. Not a parameter of Kafka Connect:
+    `verbose=true` adds connectors, tasks and partitions once the worker is healthy."""
+    return await _health(request, verbose=verbose)
+
+
+async def _health(request: Request, *, verbose: bool) -> Response:
     site: WorkerHandle = request.app.state.site
     herder = site.herder
     trouble = site.trouble()
@@ -56,9 +69,18 @@ async def health(request: Request) -> Response:
     found = None
     # A separate thread, because all threads of other requests may be waiting for the herder.
     limiter = anyio.CapacityLimiter(1)
+    details: Mapping[str, object] = {}
+
+    def ask() -> WorkerHealth:
+        nonlocal details
+        seen = herder.health()
+        if verbose and seen.ready:
+            details = _details(herder, site)
+        return seen
+
     with anyio.move_on_after(_TIMEOUT_S):
         try:
-            found = await to_thread.run_sync(herder.health, abandon_on_cancel=True, limiter=limiter)
+            found = await to_thread.run_sync(ask, abandon_on_cancel=True, limiter=limiter)
         except ConnectError as error:
             return _answer(500, "unhealthy", f"{_UNABLE} {error}")
     if found is None:
@@ -67,7 +89,21 @@ async def health(request: Request) -> Response:
     if not (found.ready and site.ready):
         told = f"{STARTING} {trouble or found.stage or ''}"
         return _answer(503, "starting", told.rstrip())
-    return _answer(200, "healthy", _READY if trouble is None else f"{_READY} {trouble}")
+    told = _READY if trouble is None else f"{_READY} {trouble}"
+    if details:
+        return JSONResponse({"status": "healthy", "message": told, **details})
+    return _answer(200, "healthy", told)
+
+
+def _details(herder: Herder, site: WorkerHandle) -> Mapping[str, object]:
+    """The parts of dedicated mode's document about connectors, tasks, partitions and jobs."""
+    statuses = []
+    for name in herder.connectors():
+        # One may be deleted in between.
+        with suppress(NotFound):
+            statuses.append(herder.status(name))
+    document = health_document({"": statuses}, site.metrics.collect(SPARK_JOB_GROUP))
+    return {key: document[key] for key in ("connectors", "jobs", "compiled_part")}
 
 
 def _answer(code: int, status: str, message: str) -> Response:

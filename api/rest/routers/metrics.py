@@ -1,4 +1,4 @@
-"""`GET /metrics`: the metrics registry in Prometheus format."""
+"""`GET /metrics`: the metrics registry as Prometheus text or OpenMetrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from connect.metrics.exposition import CONTENT_TYPE, parse_families, render
+from connect.metrics.exposition import PageFormat, render
+from connect.metrics.naming import parse_families
 from connect.metrics.registry import MetricRegistry
 
 __all__ = ["metrics_response", "router"]
@@ -24,24 +25,47 @@ def metrics(request: Request, family: Annotated[Sequence[str], Query()] = ()) ->
 
 
 def metrics_response(request: Request, registry: MetricRegistry, family: Sequence[str]) -> Response:
-    """Create the response, compressed if the client accepts gzip. Raises ConfigError for an unknown
-    family."""
-    blocks = _encoded(render(registry.collect(), parse_families(family)))
-    headers = {"content-type": CONTENT_TYPE, "vary": "Accept-Encoding"}
-    if _accepts_gzip(request.headers.get("accept-encoding", "")):
+    """Create the response, in the format that the client prefers, compressed if it accepts gzip.
+    Raises ConfigError for an unknown family."""
+    page_format = _format(request.headers.get("accept", ""))
+    blocks = _encoded(render(registry.collect(), parse_families(family), page_format))
+    headers = {"content-type": page_format.value, "vary": "Accept, Accept-Encoding"}
+    weights = _weights(request.headers.get("accept-encoding", ""))
+    if weights.get("gzip", weights.get("*", 0)) > 0:
         return StreamingResponse(
             _compressed(blocks), headers=headers | {"content-encoding": "gzip"}
         )
     return StreamingResponse(blocks, headers=headers)
 
 
-def _accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding header names gzip, and not with a weight of 0."""
+def _format(accept: str) -> PageFormat:
+    """Return OpenMetrics for clients that name it, unless they would rather have text."""
+    weights = _weights(accept)
+    offered = weights.get("application/openmetrics-text", 0)
+    wanted = offered > 0 and offered >= weights.get("text/plain", 0)
+    return PageFormat.OPEN_METRICS if wanted else PageFormat.TEXT
+
+
+def _weights(header: str) -> dict[str, float]:
+    """Return the names of an Accept or Accept-Encoding header with their weights, the highest of a
+    name that is there twice. A weight that is not a number counts as 0."""
+    weights: dict[str, float] = {}
     for element in header.lower().split(","):
-        name, _, weight = element.partition(";")
-        if name.strip() in ("gzip", "*"):
-            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False
+        name, *parameters = (part.strip() for part in element.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            key, _, value = parameter.replace(" ", "").partition("=")
+            if key == "q":
+                weight = _number(value)
+        weights[name] = max(weight, weights.get(name, 0))
+    return weights
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def _encoded(blocks: Iterable[str]) -> Iterator[bytes]:

@@ -41,6 +41,7 @@ from connect.clients.wire.node_connector import (
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerUnavailable, ConnectError, CorruptData
+from connect.log_fields import OwnedThread
 from connect.protocol.error_codes import ErrorCode, code_facts
 
 __all__ = ["ClusterLink"]
@@ -92,7 +93,7 @@ class ClusterLink:
         self._cancellation = Cancellation()
         self._connector = NodeConnector(settings, self._cancellation, clock)
         self._aside = OneShotThreads(name)
-        self._thread = threading.Thread(target=self._run, name=f"{name}-metadata", daemon=True)
+        self._thread = OwnedThread(self._run, f"{name}-metadata")
         self._thread.start()
 
     @property

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import confluent_kafka
@@ -18,6 +19,7 @@ from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.log_fields import OwnedThread
 from connect.plugin import RecordMetadata
 
 __all__ = ["Delivered", "RecordSender", "transactional_properties"]
@@ -62,9 +64,7 @@ class RecordSender:
         producer = factory.producer(props, overrides=overrides, log=self._librdkafka_log)
         self._producer: confluent_kafka.Producer | None = producer
         self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=self._serve, args=(producer,), name=f"sender-{client_id}", daemon=True
-        )
+        self._thread = OwnedThread(partial(self._serve, producer), f"sender-{client_id}")
         self._thread.start()
 
     @property

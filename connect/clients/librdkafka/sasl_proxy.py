@@ -40,6 +40,7 @@ from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clients.wire.poller import READ, SystemPoller
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.log_fields import OwnedThread
 
 __all__ = ["SaslProxy"]
 
@@ -75,9 +76,7 @@ class SaslProxy:
         self._cancellation = Cancellation()
         self._threads = OneShotThreads("sasl-proxy")
         self._bootstrap = [self.local(host, port) for host, port in settings.bootstrap]
-        self._thread = threading.Thread(
-            target=self._serve, name=f"sasl-proxy-{settings.client_id}", daemon=True
-        )
+        self._thread = OwnedThread(self._serve, f"sasl-proxy-{settings.client_id}")
         self._thread.start()
 
     def librdkafka_config(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from connect.clients.librdkafka.descriptions import ConfigEntry
 from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
+from connect.log_fields import OwnedThread
 from connect.loop import Backoff, retry
 from connect.plugin import RecordMetadata
 from connect.protocol.error_codes import ErrorCode
@@ -166,7 +167,7 @@ class TopicLog:
         self._positions: dict[int, int] = {}
         self._failure: Exception | None = None
         self._reader: TopicReader | None = None
-        self._thread = threading.Thread(target=self._read, name=f"log-{topic}", daemon=True)
+        self._thread = OwnedThread(self._read, f"log-{topic}")
 
     @property
     def partitions(self) -> int:

@@ -38,6 +38,7 @@ from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clients.wire.find_coordinator import Coordinated, any_broker, coordinator_address
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, RetriableBrokerError
+from connect.log_fields import OwnedThread
 from connect.loop import Backoff
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import TopicPartition
@@ -205,9 +206,7 @@ class TransactionCoordinator:
             future.set_exception(BrokerUnavailable(f"{self.transactional_id} is closed"))
             return future
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name=f"transactions-{self.transactional_id}", daemon=True
-            )
+            self._thread = OwnedThread(self._run, f"transactions-{self.transactional_id}")
             self._thread.start()
         self._jobs.put(job)
         return future

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable
+from connect.log_fields import OwnedThread
 
 __all__ = ["OneShotThreads"]
 
@@ -35,12 +36,7 @@ class OneShotThreads:
         `discard` gets the result if the owner closed meanwhile, so that nobody can take it.
         """
         future: Future[T] = Future()
-        thread = threading.Thread(
-            target=self._work,
-            args=(future, function, discard),
-            name=f"{self._name}-{what}",
-            daemon=True,
-        )
+        thread = OwnedThread(lambda: self._work(future, function, discard), f"{self._name}-{what}")
         with self._lock:
             if not self._closed:
                 thread.start()

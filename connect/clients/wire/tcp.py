@@ -11,10 +11,10 @@ import os
 import queue
 import select
 import socket
-import threading
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import BrokerUnavailable, DeadlineExceeded
+from connect.log_fields import OwnedThread
 
 if TYPE_CHECKING:
     from connect.clients.config.settings import WireSettings
@@ -110,7 +110,7 @@ def resolve(
         except OSError as error:
             answers.put(error)
 
-    threading.Thread(target=look_up, name=f"resolve-{host}", daemon=True).start()
+    OwnedThread(look_up, f"resolve-{host}").start()
     while not deadline.expired():
         try:
             answer = answers.get(timeout=min(RESOLVE_SLICE_S, deadline.remaining()))

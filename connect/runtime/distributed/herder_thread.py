@@ -16,6 +16,7 @@ from typing import TypeVar
 from connect.clients.groups.member import GroupMember
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.log_fields import OwnedThread
 from connect.runtime.distributed.config_changes import ChangeSet, PendingChanges
 from connect.runtime.distributed.config_follower import ConfigFollower
 from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns
@@ -180,7 +181,7 @@ class HerderLoop:
         """Set when the worker has joined its group for the first time, or has ended."""
         self.failure: Exception | None = None
         """The error that ended the thread."""
-        self._thread = threading.Thread(target=self._main, name="distributed-herder", daemon=True)
+        self._thread = OwnedThread(self._main, "distributed-herder")
 
     def start(self) -> None:
         """Start the thread. The stores must be started."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
+from connect.log_fields import OwnedThread
 from connect.runtime.work.request_queue import RequestQueue
 
 __all__ = ["CommandThread"]
@@ -28,7 +29,7 @@ class CommandThread:
         self._wakeup = threading.Event()
         self._queue = RequestQueue(self._wakeup.set, clock)
         self._stopping = False
-        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._thread = OwnedThread(self._main, name)
 
     def start(self) -> None:
         self._thread.start()

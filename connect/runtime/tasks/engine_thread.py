@@ -14,6 +14,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 
 from connect.clients.wire.poller import Poller, SystemPoller
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -43,6 +44,8 @@ class EngineThread:
         self._name = name
         self._clock = clock
         self._make_poller = make_poller
+        # Of the worker: the first loan, which starts the thread, is one task's.
+        self._context = copy_context()
         self._lock = threading.Lock()
         self._loop: TurnLoop | None = None
         self._closed = False
@@ -105,6 +108,6 @@ class EngineThread:
         return not loop.thread.is_alive()
 
     def _start(self) -> TurnLoop:
-        loop = TurnLoop(self._name, self._make_poller(), self._clock)
+        loop = TurnLoop(self._name, self._make_poller(), self._clock, self._context.copy())
         loop.thread.start()
         return loop

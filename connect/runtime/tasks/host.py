@@ -15,10 +15,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import TypeVar
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, Interrupted
+from connect.log_fields import OwnedThread, with_log_fields
 from connect.metrics.worker_metrics import HostedTask
 from connect.plugin import PartitionHealth
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
@@ -92,8 +94,10 @@ class TaskHost:
         self._engine = engine
         self._news = threading.Event()
         """Set when the task's thread has something to do while its turns are lent."""
-        self._loan = TurnLoan(str(instance), task.turn_now, self._news.set)
-        self._thread = threading.Thread(target=self._main, name=f"task-{instance}", daemon=True)
+        self._loan = TurnLoan(str(instance), self._turn_now, self._news.set)
+        with with_log_fields(**_log_fields(instance)):
+            self._thread = OwnedThread(self._main, f"task-{instance}")
+            self._turn_context = copy_context()
 
     @property
     def alive(self) -> bool:
@@ -281,6 +285,8 @@ class TaskHost:
         """
         engine = self._engine
         descriptor = None if engine is None else self._task.descriptor()
+        # The task may have added fields when it started.
+        self._turn_context = copy_context()
         if engine is None or descriptor is None or not engine.lend(self._loan, descriptor):
             self._engine = None
             return False
@@ -295,6 +301,10 @@ class TaskHost:
             while not self._loan.wait_back(_RECALL_LOOK_S):
                 engine.relieve()
         return True
+
+    def _turn_now(self) -> float:
+        """Take a lent turn, on the engine thread, with the log fields of the task's own."""
+        return self._turn_context.run(self._task.turn_now)
 
     def _has_work(self) -> bool:
         """Whether the task's thread has something to do but turns."""
@@ -375,6 +385,11 @@ class TaskHost:
             _log.debug("%s", error)
         else:
             self._metrics.state_changed(state.value.lower())
+
+
+def _log_fields(instance: InstanceId) -> dict[str, str | int]:
+    task = {} if instance.task is None else {"task": instance.task}
+    return {"connector": instance.connector, **task}
 
 
 def stop_tasks(hosts: Collection[TaskHost], deadline: Deadline) -> bool:

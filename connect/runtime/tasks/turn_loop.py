@@ -8,9 +8,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Collection
+from contextvars import Context
 
 from connect.clients.wire.poller import READ, Poller
 from connect.clock import Clock
+from connect.log_fields import OwnedThread
 from connect.runtime.tasks.turn_loan import TurnLoan
 
 __all__ = ["TurnLoop"]
@@ -26,8 +28,11 @@ class TurnLoop:
     `add`, `blocked`, `hand_over` and `close` are safe from other threads.
     """
 
-    def __init__(self, name: str, poller: Poller, clock: Clock) -> None:
-        self.thread = threading.Thread(target=self._main, name=name, daemon=True)
+    def __init__(
+        self, name: str, poller: Poller, clock: Clock, context: Context | None = None
+    ) -> None:
+        """`context`: has the thread's log fields between turns."""
+        self.thread = OwnedThread(self._main, name, context)
         self._poller = poller
         self._clock = clock
         self._lock = threading.Lock()

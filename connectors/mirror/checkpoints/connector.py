@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
+from connect.log_fields import add_log_fields
 from connect.plugin import AlteredOffset, Connector, SourceTask, TransferTask
 from connectors.mirror.checkpoints.group_refresh import GroupRefresh, chunks
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF, CheckpointConfig
@@ -91,6 +92,7 @@ class MirrorCheckpointConnector(Connector):
         if problems:
             raise ConfigError(problems[0].message, key=problems[0].key)
         self._config = CheckpointConfig.from_properties(config)
+        add_log_fields(flow=self._config.flow)
         if not self._config.enabled or self._config.emit_checkpoints_interval_s is None:
             log.info("%s is not enabled for this flow", self._config.name)
             return

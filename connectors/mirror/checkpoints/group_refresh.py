@@ -78,7 +78,7 @@ class GroupRefresh:
         """`on_change`: the groups changed. `on_failure`: an invalid config ended the loop.
         `on_trouble`: the current problem, or None once it is resolved. Raises `ConfigError`."""
         self._config = config
-        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._flow = config.flow
         self._timeout = config.admin_timeout_ms / 1000
         self._topic_filter = topic_filter(config.originals)
         self._group_filter: GroupFilter = group_filter(config.originals)

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from connect.clients.groups.consumer_groups import ConsumerGroups
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
+from connect.log_fields import add_log_fields
 from connect.loop import BackgroundLoop
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.checkpoints.group_offset_sync import GroupSyncOutcome, sync_group_offsets
 from connectors.mirror.checkpoints.metrics import CheckpointMetrics
+from connectors.mirror.checkpoints.moved_groups import MovedGroups
 from connectors.mirror.checkpoints.round import CheckpointRounds, Emission
 from connectors.mirror.checkpoints.store import CheckpointBook, CheckpointReader
 from connectors.mirror.checkpoints.translation_engine import EngineSetup, TranslationEngine
@@ -28,6 +30,8 @@ from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CheckpointTaskConfig
 from connectors.mirror.filters import topic_filter
 from connectors.mirror.formats import Checkpoint
+from connectors.mirror.history.database import History, open_history
+from connectors.mirror.history.rows import FlowTask
 from connectors.mirror.offsets.translator import translation_topics
 from connectors.mirror.replication_policy import replication_policy
 
@@ -111,6 +115,7 @@ class MirrorCheckpointTask(SourceTask):
         self._translate_loop: BackgroundLoop | None = None
         self._sync_loop: BackgroundLoop | None = None
         self._metrics: CheckpointMetrics | None = None
+        self._history: History | None = None
         self._loaded = self._syncing = False
         self._keep_all_syncs = True
         self._sync_failures: dict[str, str] = {}
@@ -130,7 +135,8 @@ class MirrorCheckpointTask(SourceTask):
         task = CheckpointTaskConfig.from_properties(config)
         self._config, self._props, self._index = task.connector, config, task.task_index
         source, target = self._config.source_cluster_alias, self._config.target_cluster_alias
-        self._flow = f"{source}->{target}"
+        self._flow = self._config.flow
+        add_log_fields(flow=self._flow)
         policy = replication_policy(config)
         self._topic = policy.checkpoints_topic(source)
         self._timeout = self._config.admin_timeout_ms / 1000
@@ -146,6 +152,10 @@ class MirrorCheckpointTask(SourceTask):
         )
         self._metrics = CheckpointMetrics(self.context.metrics, source, target, self._clock)
         self._source = ConsumerGroups(client_configs.checkpoint_source_admin(config, self._index))
+        self._history = open_history(
+            self._config.mirror_history_url, self._config.mirror_history_retention_days
+        )
+        self._moved = MovedGroups(target)
         self._pace = CheckpointSchedule(self._config.emit_checkpoints_interval_s or 0.0)
         self._translate_loop = self._loop("Checkpoints", self._translate, self._pace.tick_s)
         sync_interval_s = self._config.sync_group_offsets_interval_s
@@ -201,6 +211,9 @@ class MirrorCheckpointTask(SourceTask):
                 client.close()
         if self._metrics is not None:
             self._metrics.remove()
+        history, self._history = self._history, None
+        if history is not None:
+            history.close()
 
     def _loop(self, name: str, step: Callable[[], None], interval_s: float) -> BackgroundLoop:
         return cluster_loop(
@@ -315,16 +328,30 @@ class MirrorCheckpointTask(SourceTask):
         translator = self._translator
         if self._target is None or translator is None:
             return  # The translating loop is opening a new engine.
-        void = self._book.void()
+        void, groups = self._book.void(), self._book.groups()
         outcome = sync_group_offsets(
             self._target,
-            self._book.groups(),
+            groups,
             Deadline(self._timeout),
             translator.plan_group_offsets,
             void,
         )
         self._book.settle(outcome.settled)
         self._report(outcome)
+        self._note_moved(groups, outcome.active)
+
+    def _note_moved(self, groups: Collection[str], active: Collection[str]) -> None:
+        """Write into the history which groups have moved to the target, or back."""
+        name = FlowTask(
+            self.context.connector_name,
+            self.context.task_index,
+            self._config.source_cluster_alias,
+            self._config.target_cluster_alias,
+        )
+        for event in self._moved.look(groups, active):
+            _LOG.info("%s: %s", self._flow, event.text)
+            if self._history is not None:
+                self._history.add(name, event)
 
     def _report(self, outcome: GroupSyncOutcome) -> None:
         """Log the written offsets; log each failure when it is new or has changed."""

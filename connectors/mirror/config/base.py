@@ -194,6 +194,11 @@ class MirrorConfig:
     admin_timeout_ms: int
     originals: Mapping[str, str] = field(repr=False, compare=False)
 
+    @property
+    def flow(self) -> str:
+        """The flow's name, as in MirrorMaker 2's properties."""
+        return f"{self.source_cluster_alias}->{self.target_cluster_alias}"
+
 
 class BaseFields(TypedDict):
     """The constructor arguments of `MirrorConfig` that every subclass passes on."""

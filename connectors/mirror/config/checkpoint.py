@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, ParsedConfig
-from connect.config.types import ConfigType
+from connect.config.types import ConfigType, SecretStr
 from connect.config.validators import OneOf, Range, ValidList
 from connect.errors import ConfigError
 from connectors.mirror.config.base import (
@@ -25,6 +25,8 @@ from connectors.mirror.config.base import (
     interval_s,
     mirror_key,
 )
+from connectors.mirror.config.history_url import flow_history_url
+from connectors.mirror.config.loss_policies import HISTORY_KEYS, RETENTION_KEY, URL_KEY
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF
 
 __all__ = [
@@ -126,6 +128,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "Spark. Not a key of MirrorMaker 2.",
         ),
         SPARK_IDLE_TIMEOUT,
+        *HISTORY_KEYS,
     ]
 )
 
@@ -156,6 +159,8 @@ class CheckpointConfig(MirrorConfig):
     checkpoints_topic_replication_factor: int
     mirror_translation_engine: Literal["auto", "process", "spark"]
     mirror_translation_spark_min_offsets: int
+    mirror_history_url: SecretStr
+    mirror_history_retention_days: int
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> CheckpointConfig:
@@ -196,6 +201,8 @@ def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
         checkpoints_topic_replication_factor=parsed.integer("checkpoints.topic.replication.factor"),
         mirror_translation_engine=_ENGINES[parsed.string("mirror.translation.engine")],
         mirror_translation_spark_min_offsets=parsed.integer("mirror.translation.spark.min.offsets"),
+        mirror_history_url=flow_history_url(parsed.secret(URL_KEY), parsed.originals),
+        mirror_history_retention_days=parsed.integer(RETENTION_KEY),
     )
 
 

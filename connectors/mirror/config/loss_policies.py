@@ -8,9 +8,10 @@ from connect.config.types import ConfigType
 from connect.config.validators import OneOf, OrNull, Range
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 
-__all__ = ["HISTORY_OFF", "LOSS_KEYS", "URL_KEY", "loss_policies"]
+__all__ = ["HISTORY_KEYS", "HISTORY_OFF", "LOSS_KEYS", "RETENTION_KEY", "URL_KEY", "loss_policies"]
 
 URL_KEY = "mirror.history.url"
+RETENTION_KEY = "mirror.history.retention.days"
 HISTORY_OFF = "none"
 
 _POLICY = "mirror.loss.policy"
@@ -40,18 +41,7 @@ _TEXTS = {
     ),
 }
 
-LOSS_KEYS = (
-    ConfigKey(
-        "mirror.quarantine.topic",
-        ConfigType.STRING,
-        None,
-        None,
-        Importance.MEDIUM,
-        "Topic on the target for records that the target rejects (for example because they are "
-        "too large) and for batches that cannot be read. Headers hold their origin and the "
-        "reason, and the partition continues. Without this key, the partition stops until the "
-        "cause is removed. Not a key of MirrorMaker 2.",
-    ),
+HISTORY_KEYS = (
     ConfigKey(
         URL_KEY,
         ConfigType.PASSWORD,
@@ -65,14 +55,29 @@ LOSS_KEYS = (
         "Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
-        "mirror.history.retention.days",
+        RETENTION_KEY,
         ConfigType.INT,
         7,
         Range(1, 3650),
         Importance.LOW,
-        "How many days the history is kept, rows older than an hour merged by minutes and hours. "
+        "How many days the history is kept, older rows merged by minutes, hours and days. "
         "Not a key of MirrorMaker 2.",
     ),
+)
+
+LOSS_KEYS = (
+    ConfigKey(
+        "mirror.quarantine.topic",
+        ConfigType.STRING,
+        None,
+        None,
+        Importance.MEDIUM,
+        "Topic on the target for records that the target rejects (for example because they are "
+        "too large) and for batches that cannot be read. Headers hold their origin and the "
+        "reason, and the partition continues. Without this key, the partition stops until the "
+        "cause is removed. Not a key of MirrorMaker 2.",
+    ),
+    *HISTORY_KEYS,
     ConfigKey(
         _POLICY,
         ConfigType.STRING,

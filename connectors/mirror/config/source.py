@@ -31,7 +31,7 @@ from connectors.mirror.config.base import (
     mirror_key,
 )
 from connectors.mirror.config.history_url import flow_history_url
-from connectors.mirror.config.loss_policies import LOSS_KEYS, URL_KEY, loss_policies
+from connectors.mirror.config.loss_policies import LOSS_KEYS, RETENTION_KEY, URL_KEY, loss_policies
 from connectors.mirror.config.losses import LossPolicies
 from connectors.mirror.config.rate_limits import RATE_KEYS, flow_limits
 from connectors.mirror.config.rates import FlowLimits
@@ -361,7 +361,7 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         losses=loss_policies(parsed),
         mirror_quarantine_topic=parsed.optional_string("mirror.quarantine.topic") or None,
         mirror_history_url=flow_history_url(parsed.secret(URL_KEY), parsed.originals),
-        mirror_history_retention_days=parsed.integer("mirror.history.retention.days"),
+        mirror_history_retention_days=parsed.integer(RETENTION_KEY),
     )
 
 

@@ -30,6 +30,7 @@ from connect.clients.errors import from_librdkafka
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import producer
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.log_fields import OwnedThread
 from connectors.mirror.copy.quarantine import QuarantinedRecords
 
 __all__ = ["HEADER_PREFIX", "QuarantineTopic"]
@@ -73,7 +74,7 @@ class QuarantineTopic:
         written: Future[None] = Future()
         self._items.put((aside, written))
         if self._thread is None:
-            self._thread = threading.Thread(target=self._main, name="quarantine", daemon=True)
+            self._thread = OwnedThread(self._main, "quarantine")
             self._thread.start()
         return written
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef
-from connectors.mirror.config.loss_policies import LOSS_KEYS, URL_KEY
+from connectors.mirror.config.loss_policies import HISTORY_KEYS, RETENTION_KEY, URL_KEY
 from connectors.mirror.history.database import History, open_history
 
 __all__ = ["AuditTrail", "open_trail"]
-
-_RETENTION_KEY = "mirror.history.retention.days"
 
 
 class AuditTrail:
@@ -38,8 +36,7 @@ def open_trail(worker: Mapping[str, str]) -> AuditTrail | None:
     `ConfigError` for an invalid URL."""
     if not worker.get(URL_KEY, "").strip():
         return None
-    keys = {key.name: key for key in LOSS_KEYS}
-    parsed = ConfigDef([keys[URL_KEY], keys[_RETENTION_KEY]]).parse(worker)
+    parsed = ConfigDef(HISTORY_KEYS).parse(worker)
     url = parsed.secret(URL_KEY)
-    history = None if url is None else open_history(url, parsed.integer(_RETENTION_KEY))
+    history = None if url is None else open_history(url, parsed.integer(RETENTION_KEY))
     return None if history is None else AuditTrail(history)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Select
 
 __all__ = [
+    "UPKEEP_EVERY_S",
     "History",
     "open_history",
     "read",
@@ -79,7 +80,7 @@ _CLOSE_S = 2.0
 _SQLITE_LOCK_S = 5
 _CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
-_CLEAN_EVERY_S = 600.0
+UPKEEP_EVERY_S = 600.0
 _DAY_MS = 24 * 3600 * 1000
 
 
@@ -317,7 +318,7 @@ class History:
         now = self._clock.monotonic()
         if now < self._clean_at:
             return
-        self._clean_at = now + _CLEAN_EVERY_S
+        self._clean_at = now + UPKEEP_EVERY_S
         try:
             keep_small(engine, self._clock.now_ms(), self._retention_ms, lambda: self._closing)
         except exc.SQLAlchemyError as error:

@@ -1,4 +1,5 @@
-"""Writes the history of one source task: losses, stalled partitions, copied ranges, lag, samples.
+"""Writes the history of one source task: its start and end, losses, stalled partitions, copied
+ranges, lag, samples.
 
 Belongs to the task's thread. It does nothing if the history is disabled.
 """
@@ -21,19 +22,27 @@ from connectors.mirror.history.rows import (
     HistoryRow,
     LagRow,
     SampleRow,
+    flow_event,
 )
 from connectors.mirror.metrics import PartitionMetrics
 
-__all__ = ["CopiedPartition", "HistoryRows", "TaskHistory"]
+__all__ = ["SAMPLE_EVERY_S", "CopiedPartition", "HistoryRows", "TaskHistory", "rows_every_s"]
 
 _LOOK_S = 1.0
-_WRITE_S = 10.0
-"""Minimum interval between rows of ranges and lag, however often offsets are stored."""
-_ROWS_PER_S = 50
-"""With more partitions, a task's rows of ranges and lag come at longer intervals: the history of
-10,000 partitions then takes some 400 rows a second instead of 2,000."""
+SAMPLE_EVERY_S = 10.0
+"""Interval of samples, and minimum interval between rows of ranges and lag, however often offsets
+are stored."""
+_ROWS_PER_S = 200
+"""With more partitions in all tasks, rows of ranges and lag come at longer intervals: the history
+of 10,000 partitions then takes some 400 rows a second instead of 2,000."""
 _STUCK_AFTER_S = 3.0
 """Errors that last less than this, such as those during a leader change, get no row."""
+
+
+def rows_every_s(partitions: int, tasks: int) -> float:
+    """Return the interval of the rows of ranges and lag of a task, one of so many, of which so many
+    partitions moved."""
+    return max(SAMPLE_EVERY_S, partitions * tasks / _ROWS_PER_S)
 
 
 class CopiedPartition(Protocol):
@@ -89,6 +98,8 @@ class TaskHistory:
         self._history: HistoryRows | None = open_rows(
             config.mirror_history_url, config.mirror_history_retention_days
         )
+        self._started = False
+        self._tasks = 1
         self._look_at = 0.0
         self._ill_since: dict[TopicPartition, float] = {}
         self._told: dict[TopicPartition, str] = {}
@@ -101,6 +112,18 @@ class TaskHistory:
         self._sampled: dict[TopicPartition, tuple[int, int]] = {}
         self._unsettled: dict[TopicPartition, CopiedPartition] = {}
         """Those that had an error or a lag at the last look."""
+
+    def started(self, partitions: int, tasks: int) -> None:
+        """Record that the task, one of so many, runs here now, for example after a rebalance."""
+        self._tasks = tasks
+        if self._history is not None:
+            self._started = True
+            self._add_of_task("started", f"started with {partitions} partitions")
+
+    def _add_of_task(self, what: str, text: str) -> None:
+        if self._history is not None:
+            named = f"Task {self._flow.task} of {self._flow.connector} {text}"
+            self._history.add(self._flow, flow_event(f"task.{what}", "", named))
 
     def lost(self, partition: CopiedPartition, loss: Loss) -> None:
         if loss.resume is not None:
@@ -198,11 +221,11 @@ class TaskHistory:
         if self._history is None or now < self._look_at:
             return
         self._look_at = now + _LOOK_S
-        if self._sample_at is None or now - self._sample_at >= _WRITE_S:
+        if self._sample_at is None or now - self._sample_at >= SAMPLE_EVERY_S:
             self._sample(self._history, list(every), now)
         write = now >= self._write_at
         if write:
-            self._write_at = now + max(_WRITE_S, len(self._reached) / _ROWS_PER_S)
+            self._write_at = now + rows_every_s(len(self._reached), self._tasks)
             self._write_ranges(self._history)
         looked_at = {**self._unsettled, **{each.source: each for each in watched}}
         for partition in looked_at.values():
@@ -319,5 +342,7 @@ class TaskHistory:
     def close(self) -> None:
         if self._history is not None:
             self._write_ranges(self._history)
+            if self._started:
+                self._add_of_task("stopped", "stopped")
             self._history.close()
             self._history = None

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CopiedRow", "EventRow", "FlowTask", "HistoryRow", "JobRow", "LagRow", "SampleRow"]
+__all__ = [
+    "CopiedRow",
+    "EventRow",
+    "FlowTask",
+    "HistoryRow",
+    "JobRow",
+    "LagRow",
+    "SampleRow",
+    "flow_event",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,11 @@ class EventRow:
     records: int
     resume: int | None
     text: str
+
+
+def flow_event(kind: str, action: str, text: str) -> EventRow:
+    """Return the event of a flow as a whole, not of a partition."""
+    return EventRow(kind, "", -1, "", action, None, None, None, 0, None, text)
 
 
 @dataclass(frozen=True, slots=True)

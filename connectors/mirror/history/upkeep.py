@@ -1,10 +1,11 @@
 """Keeps the history small: merges old rows, and deletes those beyond the retention.
 
-Rows stay as they were written for an hour or two. Then the rows of a partition (or task) that fall
-into the same slot of time become one: a minute of a task's samples, later an hour; an hour of a
-partition's ranges and lags. Nothing is lost that a chart or an audit needs: counts are added, the
-highest lag and the lowest time to loss stay, and ranges are merged only where they join without a
-gap or an overlap. Events and jobs are never merged.
+Rows stay as they were written for ten minutes (ranges and lags of partitions) or an hour (samples
+of tasks). Then the rows of a partition or task that fall into the same slot of time become one: ten
+minutes of a partition, later an hour and a day; a minute of a task, later five and an hour. Nothing
+is lost that a chart or an audit needs: counts are added, the highest lag and the lowest time to
+loss stay, and ranges are merged only where they join without a gap or an overlap. Events and jobs
+are never merged.
 
 Several processes may write one database. A row of `mirror_upkeep` makes sure that only one of them
 merges a slot.
@@ -32,35 +33,43 @@ from sqlalchemy import (
 
 from connectors.mirror.history.tables import TABLES, delete_before
 
-__all__ = ["keep_small"]
+__all__ = ["DAY_MS", "HOUR_MS", "MINUTE_MS", "keep_small"]
 
-_MINUTE_MS = 60_000
-_HOUR_MS = 60 * _MINUTE_MS
-
-_STEP_SLOTS = 60
-"""So many slots of minutes are merged in one transaction, so that no other process waits long."""
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Rows of `table` older than `after_ms` are merged by slots of `slot_ms`."""
+    """Rows of `table` older than `after_ms` are merged by slots of `slot_ms`.
+
+    `slots`: so many are merged in one transaction, so that no other process waits long.
+    """
 
     name: str
     table: str
     after_ms: int
     slot_ms: int
+    slots: int = 1
 
     @property
     def span_ms(self) -> int:
         """How much is merged in one transaction: whole slots."""
-        return self.slot_ms * _STEP_SLOTS if self.slot_ms < _HOUR_MS else self.slot_ms
+        return self.slot_ms * self.slots
 
 
 _MERGES = (
-    _Merge("samples by minutes", "mirror_samples", 2 * _HOUR_MS, _MINUTE_MS),
-    _Merge("samples by hours", "mirror_samples", 48 * _HOUR_MS, _HOUR_MS),
-    _Merge("ranges by hours", "mirror_ranges", _HOUR_MS, _HOUR_MS),
-    _Merge("lags by hours", "mirror_lags", _HOUR_MS, _HOUR_MS),
+    # As the dashboard's charts of an hour, six hours, a day and a week need them.
+    _Merge("samples by minutes", "mirror_samples", HOUR_MS, MINUTE_MS, 10),
+    _Merge("samples by five minutes", "mirror_samples", 6 * HOUR_MS, 5 * MINUTE_MS, 12),
+    _Merge("samples by hours", "mirror_samples", 48 * HOUR_MS, HOUR_MS),
+    _Merge("ranges by ten minutes", "mirror_ranges", 10 * MINUTE_MS, 10 * MINUTE_MS),
+    _Merge("ranges by hours", "mirror_ranges", HOUR_MS, HOUR_MS),
+    _Merge("ranges by days", "mirror_ranges", 48 * HOUR_MS, DAY_MS),
+    _Merge("lags by ten minutes", "mirror_lags", 10 * MINUTE_MS, 10 * MINUTE_MS),
+    _Merge("lags by hours", "mirror_lags", HOUR_MS, HOUR_MS),
+    _Merge("lags by days", "mirror_lags", 48 * HOUR_MS, DAY_MS),
 )
 
 _TASK = ("process", "connector", "task", "source", "target")

@@ -8,7 +8,6 @@ once on its own thread, so that a start does not wait long for it.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
 from connect.clock import Deadline
 from connect.errors import ConnectError, CorruptData
+from connect.log_fields import OwnedThread
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.map_notes import (
@@ -416,7 +416,7 @@ class PageIndexReader:
         self._on_read = on_read
         self._reading = MapTopicReading(topic, before)
         self._log = TopicLog(topic, properties, self._reading.take, after=before.reached)
-        self._thread = threading.Thread(target=self._run, name=f"read-{topic}", daemon=True)
+        self._thread = OwnedThread(self._run, f"read-{topic}")
         self._thread.start()
 
     def _run(self) -> None:

@@ -66,7 +66,7 @@ class SettingsSync:
     ) -> None:
         """`on_fatal`: the target can never be written to like this; on a job's thread. `copying`:
         whether copies of this process have not caught up yet. Raises `ConfigError`."""
-        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._flow = config.flow
         self._timeout = config.admin_timeout_ms / 1000
         self._properties = config_property_filter(config.originals)
         self._refresh = refresh

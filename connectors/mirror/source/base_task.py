@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from connect.clock import Clock
+from connect.log_fields import add_log_fields
 from connect.plugin import TransferCounts, TransferTask
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import source_consumer
@@ -47,6 +48,7 @@ class BaseSourceTask(TransferTask):
         """Parse the task's properties; also returns Java properties of its consumer."""
         task = SourceTaskConfig.from_properties(config)
         self._config = task.connector
+        add_log_fields(flow=self._config.flow)
         self._flow = flow_part(config)
         self._policy = replication_policy(config)
         consumer = source_consumer(config, task.task_index)
@@ -55,6 +57,12 @@ class BaseSourceTask(TransferTask):
             self.context.metrics,
             self._client_id,
             self.context.producer_properties().get("client.id", ""),
+            {
+                "source": self._config.source_cluster_alias,
+                "target": self._config.target_cluster_alias,
+                "connector": self.context.connector_name,
+                "task": str(self.context.task_index),
+            },
         )
         return task, consumer
 

@@ -14,6 +14,7 @@ from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Deadline
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError, ConnectError
+from connect.log_fields import add_log_fields
 from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
@@ -166,6 +167,7 @@ class MirrorSourceConnector(Connector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = SourceConfig.from_properties(config)
+        add_log_fields(flow=self._config.flow)
         problems = validate_source(config)
         if problems:
             raise ConfigError(problems[0].message, key=problems[0].key)

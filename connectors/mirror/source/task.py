@@ -101,6 +101,7 @@ class MirrorSourceTask(BaseSourceTask):
         self._history = self._clients.history(
             self._config, self.context.connector_name, self.context.task_index
         )
+        self._history.started(len(task.task_assigned_partitions), task.task_count)
         if self._config.mirror_quarantine_topic is not None:
             self._quarantine = self._clients.quarantine(
                 self._config.mirror_quarantine_topic,

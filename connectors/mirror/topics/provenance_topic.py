@@ -107,7 +107,7 @@ class Provenance:
     def __init__(self, config: SourceConfig, clock: Clock = SYSTEM_CLOCK) -> None:
         self._config = config
         self._clock = clock
-        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._flow = config.flow
         self._key = flow_key(config.source_cluster_alias, config.target_cluster_alias, config.name)
         self._timeout = config.admin_timeout_ms / 1000
         interval_s = config.refresh_topics_interval_s

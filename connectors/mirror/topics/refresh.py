@@ -165,7 +165,7 @@ class TopicRefresh:
         an earlier run of the connector. Raises `ConfigError`."""
         self._config = config
         self._before = before
-        self._flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        self._flow = config.flow
         self._timeout = config.admin_timeout_ms / 1000
         self._selector = topic_selector(config)
         self._properties = config_property_filter(config.originals)

@@ -2,8 +2,8 @@
 
 The precedence is MirrorMaker 2's (`connectors.mirrormaker.config.precedence`), with two
 differences: a worker's `offset.flush.interval.ms` is 5000 unless set (Java: 60000), and
-`metrics.listener` is an additional key. All returned configs may contain secrets. The `effective_*`
-methods show where each value came from.
+`metrics.listener` and `mirror.otlp.endpoint` are additional keys. All returned configs may contain
+secrets. The `effective_*` methods show where each value came from.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from connect.clients.config.properties import (
     wire_settings,
 )
 from connect.config.definition import ConfigDef, ConfigKey, Importance
+from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.properties import Property, read_properties
 from connect.config.providers import ConfigProviders
 from connect.config.types import ConfigType, invalid_value
@@ -84,6 +85,7 @@ MAKER_CONFIG_DEF = ConfigDef(
                 "MirrorMaker 2."
             ),
         ),
+        OTLP_ENDPOINT,
     ]
 )
 
@@ -104,6 +106,7 @@ class MirrorMakerConfig:
         self.clusters = parsed.strings("clusters")
         self.enable_internal_rest = parsed.boolean("dedicated.mode.enable.internal.rest")
         self.metrics_listener = parsed.string("metrics.listener")
+        self.otlp_endpoint = parsed.optional_string(OTLP_ENDPOINT.name)
         self.warnings: tuple[str, ...] = (
             *warnings,
             *renamed,

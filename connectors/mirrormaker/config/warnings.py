@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from connect.clients.config.librdkafka_keys import KINDS, WITHOUT_COUNTERPART
+from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
 from connectors.mirrormaker.config.precedence import (
@@ -28,6 +29,7 @@ MAKER_KEY_NAMES = frozenset(
         "config.providers",
         "dedicated.mode.enable.internal.rest",
         "metrics.listener",
+        OTLP_ENDPOINT.name,
     }
 )
 _INTERNAL_REST_NAMES = frozenset(
@@ -65,7 +67,8 @@ _FLOW_PREFIXES = (
     "topic.creation.",
     "transforms.",
 )
-_WORKER_NAMES = frozenset(DISTRIBUTED_CONFIG_DEF.names)
+# The export is one of the whole process.
+_WORKER_NAMES = frozenset(DISTRIBUTED_CONFIG_DEF.names) - {OTLP_ENDPOINT.name}
 # Prefixes that arbitrary names may follow: topic configs of internal topics, converter options.
 _WORKER_PREFIXES = (
     "config.providers.",

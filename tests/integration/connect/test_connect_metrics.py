@@ -8,7 +8,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from connect.metrics.exposition import Family, render
+from connect.metrics.exposition import render
+from connect.metrics.naming import Family
 from deploy.brokers import KafkaCluster
 from tests.support.distributed import file_source, worker_group
 from tests.support.java_connect import worker_properties
@@ -32,8 +33,10 @@ LEFT_OUT = {
     # Its clients' own.
     "consumer-fetch-manager-metrics",
 }  # fmt: skip
-# The process's are not Java's, and only a part of the clients' are ours.
-NOT_COMPARED = ("metrics_registry", "app_info", "process_", "kafka_producer_", "kafka_consumer_")
+# The process's and the interpreter's are not Java's, and only a part of the clients' are ours.
+NOT_COMPARED = (
+    "metrics_registry", "app_info", "process_", "python_", "kafka_producer_", "kafka_consumer_",
+)  # fmt: skip
 
 Named = set[tuple[str, frozenset[str]]]
 

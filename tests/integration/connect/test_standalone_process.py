@@ -62,6 +62,13 @@ def test_connectors_of_files_run_and_their_offsets_outlive_the_worker(
         status = call(url, "GET", "/connectors/one/status").json()
         assert [task["state"] for task in status["tasks"]] == ["RUNNING"]
         assert status["connector"]["worker_id"] in url
+        assert call(url, "GET", "/health").json().keys() == {"status", "message"}
+        health = call(url, "GET", "/health?verbose=true").json()
+        assert health["status"] == "healthy"
+        shown = {each["name"]: each for each in health["connectors"]}
+        assert (shown["one"]["state"], shown["two"]["state"]) == ("RUNNING", "STOPPED")
+        assert shown["one"]["healthy"]
+        assert [task["state"] for task in shown["one"]["tasks"]] == ["RUNNING"]
     with standalone_worker(props, tmp_path, logs / "2.log", [properties]) as url:
         assert offsets(url) == stored
 

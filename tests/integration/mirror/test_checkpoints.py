@@ -10,6 +10,7 @@ import pytest
 from deploy.brokers import KafkaCluster
 from tests.support.books import mapping
 from tests.support.groups import checkpoints, commit, committed, latest_checkpoints, member
+from tests.support.losing import history_rows
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
 from tests.support.producing import numbered, produce, produce_transactions
 from tests.support.spark import SPARK
@@ -124,3 +125,38 @@ def test_offsets_of_groups_are_synced_forward_and_not_while_they_run(
         stop_cleanly(mirror, log)
     # What was emitted before the restart is not emitted again.
     assert [each.group for each in checkpoints(flow)[len(before) :]] == [late]
+
+
+def test_a_group_that_moves_to_the_target_and_back_is_in_the_history(
+    flow: MirroredFlow, log: Path, tmp_path: Path
+) -> None:
+    topic, group = flow.topic("t"), f"{flow.prefix}.g"
+    remote = (flow.remote(topic), 0)
+    produce(flow.source_servers, topic, numbered(20))
+    url = f"sqlite:///{tmp_path / 'history.db'}"
+    properties = flow.properties(
+        {
+            "groups": f"{flow.prefix}.*",
+            "sync.group.offsets.enabled": "true",
+            "sync.group.offsets.interval.seconds": "1",
+            "mirror.history.url": url,
+        }
+    )
+
+    def told(kind: str) -> list[tuple[str, str]]:
+        return [
+            (str(row["connector"]), str(row["action"]))
+            for row in history_rows(url, "mirror_events")
+            if row["kind"] == kind
+        ]
+
+    there, back = (("MirrorCheckpointConnector", f"{way} the target") for way in ("to", "from"))
+    with running(properties, tmp_path, log) as mirror:
+        commit(flow.source_servers, group, {(topic, 0): 10})
+        wait_until(lambda: committed(flow.target_servers, group) == {remote: 10}, 30, "the offset")
+        with member(flow.target_servers, group, remote[0]):
+            wait_until(lambda: told("moved") == [there], 30, "the failover")
+        wait_until(lambda: told("moved") == [there, back], 30, "the failback")
+        stop_cleanly(mirror, log)
+    assert set(told("task.started")) == {("MirrorSourceConnector", "")}
+    assert told("task.stopped") == told("task.started")

@@ -3,16 +3,18 @@ names."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 
 import pytest
 import yaml
 
-from connect.metrics.exposition import Family, render
+from connect.metrics.exposition import render
+from connect.metrics.naming import Family
 from connect.metrics.registry import MetricRegistry
 from connectors.mirror.checkpoints.metrics import CheckpointMetrics
-from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from tests.support.monitoring import ALERTS, alert_metrics, dashboard_metrics
 from tests.support.pages import DOCS, anchors
 
@@ -52,10 +54,27 @@ def test_every_alert_has_a_section_of_the_page_and_a_test() -> None:
     }
     for rule in rules:
         path, _, anchor = rule["annotations"]["runbook_url"].partition("#")
-        assert path.endswith("docs/how-to/alerts.md")
+        assert DOCS / path.lstrip("/").replace(".html", ".md") == page
         assert anchor in anchors(page)
         assert rule["alert"] in page.read_text()
         assert rule["alert"] in tested
+
+
+def test_the_site_has_pages_where_the_runbooks_lead() -> None:
+    """Pages are files that end with .html, as the paths of the runbooks do."""
+    assert "\nuse_directory_urls: false\n" in (DOCS.parent / "mkdocs.yml").read_text()
+
+
+def test_the_command_of_the_page_puts_an_address_before_each_runbook() -> None:
+    page = (DOCS / "how-to" / "alerts.md").read_text()
+    command = next(line for line in page.splitlines() if line.startswith("sed "))
+    words = shlex.split(command.partition(" > ")[0])
+    ended = subprocess.run(
+        words, cwd=DOCS.parent, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    )
+    for rule in yaml.safe_load(ended.stdout)["groups"][0]["rules"]:
+        url = rule["annotations"]["runbook_url"]
+        assert url.startswith("https://docs.example.org/how-to/alerts.html#"), url
 
 
 def test_metrics_of_partitions_and_checkpoints_are_named_as_they_are_served() -> None:
@@ -64,6 +83,8 @@ def test_metrics_of_partitions_and_checkpoints_are_named_as_they_are_served() ->
     partition.acked(5, -1, 0)
     partition.register(registry)
     CheckpointMetrics(registry, "a", "b").acknowledged("g", "a.t", 0, 0)
+    flow = {"source": "a", "target": "b", "connector": "c", "task": "0"}
+    CopyTotals().register(registry, "consumer", "producer", flow)
     text = "".join(render(registry.collect(), [Family.A]))
     # These two appear once the source was asked; the integration test scrapes them.
     later = {"record_lag", "time_lag_ms", "time_to_loss_ms"}

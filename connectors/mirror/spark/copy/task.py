@@ -106,6 +106,7 @@ class SparkSourceTask(BaseSourceTask):
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
+        self._history.started(len(task.task_assigned_partitions), task.task_count)
         self._books = OffsetSyncWriter(self._config, task.task_index)
         self._beginnings = StartPositionTracker(
             self._books, self.context.connector_name, self._board, self._clock

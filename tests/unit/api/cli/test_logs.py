@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
+from collections.abc import Mapping
 
 import pytest
 
 from api.cli.logs import configure_logging
-from api.cli.output.log_repeats import FIRST, PERIOD_S, RepeatLimit
+from api.cli.output.log_repeats import FIRST, PERIOD_S, RepeatLimit, fields_of
 from connect.config.secrets import remember
 from connect.errors import ConfigError
+from connect.log_fields import OwnedThread, with_log_fields
 from tests.support.fake_clock import FakeClock
 
 
@@ -29,7 +30,8 @@ def test_an_event_is_one_line_of_json_with_its_origin(capsys: pytest.CaptureFixt
         except ValueError:
             log.exception("task %s failed", 3)
 
-    thread = threading.Thread(target=fail, name="task-MirrorSourceConnector-3")
+    with with_log_fields(task=3, connector="MirrorSourceConnector"):
+        thread = OwnedThread(fail, "task-MirrorSourceConnector-3")
     thread.start()
     thread.join()
     log.warning("A->B: cannot start yet")
@@ -40,9 +42,20 @@ def test_an_event_is_one_line_of_json_with_its_origin(capsys: pytest.CaptureFixt
         "task 3 failed",
     )
     assert (failed["connector"], failed["task"]) == ("MirrorSourceConnector", 3)
+    assert failed["thread"] == "task-MirrorSourceConnector-3"
     assert "ValueError" in str(failed["exception"])
     assert waiting["flow"] == "A->B"
     assert "task" not in waiting
+
+
+def test_the_thread_s_flow_counts_more_than_the_message_s(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging(log_format="json")
+    with with_log_fields(flow="A->B"):
+        logging.getLogger("x").warning("B->A is the other way")
+    (line,) = lines(capsys)
+    assert line["flow"] == "A->B"
 
 
 def test_json_has_no_secrets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,9 +79,30 @@ class Kept(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
+        self.fields: list[Mapping[str, str | int]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
+        self.fields.append(fields_of(record))
+
+
+def test_equal_messages_of_two_flows_are_counted_apart_and_summed_up_as_theirs() -> None:
+    kept, clock = Kept(), FakeClock()
+    limit = RepeatLimit(kept, clock)
+
+    def say(flow: str) -> None:
+        with with_log_fields(flow=flow):
+            limit.handle(logging.LogRecord("x", logging.WARNING, "", 0, "no leader", None, None))
+
+    for flow in ("A->B", "B->A"):
+        for _ in range(FIRST + 1):
+            say(flow)
+    assert len(kept.texts) == 2 * FIRST
+
+    clock.advance(PERIOD_S)
+    say("C->D")
+    assert kept.texts[2 * FIRST :] == ["no leader (1 more times in 60 s)"] * 2 + ["no leader"]
+    assert [each["flow"] for each in kept.fields[2 * FIRST :]] == ["A->B", "B->A", "C->D"]
 
 
 def test_equal_messages_are_limited_and_counted() -> None:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from api.cli.program import tell_missing_parts
-from api.dedicated.health import health_document
+from api.rest.health_document import health_document
 from connect.protocol import compiled
 
 _LOG = logging.getLogger("test-worker")

@@ -41,6 +41,16 @@ def file(directory: Path, **more: str) -> str:
     return str(path)
 
 
+def health(port: int) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", "/health/ready")
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
 def test_check_names_the_address_and_the_cause(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,11 +61,18 @@ def test_check_names_the_address_and_the_cause(
     assert all(REFUSED in line and "refused" in line.lower() for line in lines)
 
 
-def test_the_log_and_health_of_a_starting_worker_name_the_cause(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "more", "status", "word"),
+    [("distributed", GROUP, 503, "starting"), ("standalone", {}, 200, "ready")],
+)
+def test_the_log_and_health_of_a_worker_name_the_cause(
+    tmp_path: Path, program: str, more: dict[str, str], status: int, word: str
+) -> None:
+    """A standalone worker needs the cluster for records only, so it starts without."""
     log = tmp_path / "log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "api.cli.distributed", file(tmp_path, **GROUP)],
+            [sys.executable, "-m", f"api.cli.{program}", file(tmp_path, **more)],
             stderr=output,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
@@ -65,14 +82,10 @@ def test_the_log_and_health_of_a_starting_worker_name_the_cause(tmp_path: Path) 
         line = next(each for each in log.read_text().splitlines() if "listening on" in each)
         address = urlsplit(next(word for word in line.split() if word.startswith("http://")))
         assert address.port is not None
-        connection = HTTPConnection("127.0.0.1", address.port, timeout=TIMEOUT_S)
-        try:
-            connection.request("GET", "/health/ready")
-            answer = connection.getresponse()
-            body = answer.read().decode()
-        finally:
-            connection.close()
-        assert answer.status == 503
+        port = address.port
+        wait_until(lambda: health(port)[0] == status, TIMEOUT_S, f"status {status}")
+        body = health(port)[1]
+        assert word in body
         assert REFUSED in body
         assert "refused" in body.lower()
         process.send_signal(signal.SIGTERM)

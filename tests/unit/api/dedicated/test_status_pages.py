@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.dedicated.health import connector_is_healthy
 from api.http_server import ApiServer, ListenerUnavailable, parse_listener
+from api.rest.health_document import connector_is_healthy
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth
@@ -134,6 +134,42 @@ def test_the_metrics_page_is_compressed_for_clients_that_accept_it(
         connection.close()
     text = gzip.decompress(body) if compressed else body
     assert b"kafka_connect_mirror_mirrorsourceconnector_record_count{" in text
+
+
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;q=0.6,application/openmetrics-text;version=0.0.1"
+    ";q=0.5,text/plain;version=1.0.0;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "open_metrics"),
+    [
+        (PROMETHEUS, True),
+        ("application/openmetrics-text", True),
+        ("application/openmetrics-text;q=0", False),
+        ("application/openmetrics-text;q=0.2, text/plain;q=0.9", False),
+        ("application/openmetrics-text;q=often", False),
+        ("text/html, */*;q=0.8", False),
+        ("", False),
+    ],
+)
+def test_the_metrics_page_is_openmetrics_for_clients_that_prefer_it(
+    worker: Worker, server: ApiServer, accepted: str, open_metrics: bool
+) -> None:
+    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/metrics", headers={"Accept": accepted})
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        served = answer.headers["content-type"]
+        assert "Accept" in answer.headers["vary"]
+    finally:
+        connection.close()
+    assert served.startswith("application/openmetrics-text; version=1.0.0") == open_metrics
+    assert body.endswith("# EOF\n") == open_metrics
+    assert "kafka_connect_mirror_mirrorsourceconnector_record_count{" in body
 
 
 def test_families_of_the_metrics_page(worker: Worker, server: ApiServer) -> None:

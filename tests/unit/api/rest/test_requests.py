@@ -554,6 +554,25 @@ def test_health(herder: InMemoryHerder, start_server: StartServer) -> None:
     assert health(url)[:2] == (500, "unhealthy")
 
 
+def test_health_with_connectors_tasks_and_partitions(
+    herder: InMemoryHerder, start_server: StartServer
+) -> None:
+    url = start_server(herder)
+    call(url, "PUT", "/connectors/c/config", CLASS)
+    page = call(url, "GET", "/health?verbose=true").json()
+
+    assert page["status"] == "healthy"
+    (connector,) = page["connectors"]
+    assert (connector["name"], connector["healthy"]) == ("c", True)
+    assert {"id", "state", "healthy", "partitions"} <= connector["tasks"][0].keys()
+    assert page["jobs"] == []
+    assert "compiled_part" in page
+
+    herder.state = WorkerHealth(ready=False, stage="It reads the config topic.")
+    starting = call(url, "GET", "/health?verbose=true")
+    assert (starting.status, list(starting.json())) == (503, ["status", "message"])
+
+
 def test_before_the_herder_has_started(start_server: StartServer) -> None:
     url = start_server(None)
 

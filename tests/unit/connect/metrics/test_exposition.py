@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import platform
 import time
 from collections.abc import Mapping
 
@@ -10,8 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connect.errors import ConfigError
-from connect.metrics.exposition import Family, parse_families, render
-from connect.metrics.process_metrics import process_metrics
+from connect.metrics.exposition import render
+from connect.metrics.naming import Family, parse_families
+from connect.metrics.process_metrics import process_metrics, python_metrics
 from connect.metrics.registry import MetricSample, MetricValue
 
 CLIENT_ID = "a->b|MirrorSourceConnector-0|replication-consumer"
@@ -297,3 +300,19 @@ def test_the_process_has_the_names_of_prometheus_own_clients() -> None:
     assert 0 <= time.time() - value["process_start_time_seconds"] < 24 * 3600
     assert 0 < value["process_resident_memory_bytes"] < value["process_virtual_memory_bytes"]
     assert 0 < value["process_open_fds"] < value["process_max_fds"]
+
+
+def test_the_interpreter_has_the_names_of_prometheus_own_client() -> None:
+    series = parse(page(list(python_metrics())))
+    assert names(series) == {
+        "python_info",
+        "python_gc_objects_collected_total",
+        "python_gc_objects_uncollectable_total",
+        "python_gc_collections_total",
+    }
+    (told,) = (dict(own) for name, own in series if name == "python_info")
+    assert told["version"] == platform.python_version()
+    assert {"implementation", "major", "minor", "patchlevel"} <= told.keys()
+    for generation in "012":
+        key = ("python_gc_collections_total", labels(generation=generation))
+        assert series[key] <= gc.get_stats()[int(generation)]["collections"]

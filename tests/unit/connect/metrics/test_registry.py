@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry, MetricSample
+from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry, MetricSample, MetricValue
 
 
-def own_failures(samples: list[MetricSample]) -> float | str:
+def own_failures(samples: list[MetricSample]) -> MetricValue:
     return next(s for s in samples if s.group == REGISTRY_GROUP).values["failed-read-count"]
 
 

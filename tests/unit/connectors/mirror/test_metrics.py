@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from connect.metrics.histogram import HistogramValue
 from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from tests.support.fake_clock import FakeClock
@@ -137,13 +138,34 @@ def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> Non
 
     assert (totals.fetched, totals.acked, totals.waiting) == (10, 7, 3)
     registry = MetricRegistry()
-    remove = totals.register(registry, "consumer", "producer")
+    remove = totals.register(registry, "consumer", "producer", {"task": "0"})
     shown = {(each.group, *each.tags.values()): each.values for each in registry.collect()}
     assert shown["consumer-metrics", "consumer"] == {"incoming-byte-total": totals.bytes}
     assert shown["producer-metrics", "producer"] == {"outgoing-byte-total": totals.bytes}
     assert totals.bytes > 0
     remove()
     assert [each.group for each in registry.collect()] == ["metrics-registry"]
+
+
+def test_ages_and_latencies_of_all_partitions_make_the_task_s_histograms(clock: FakeClock) -> None:
+    totals = CopyTotals()
+    one, other = (PartitionMetrics("a", "b", "a.t", n, totals=totals, clock=clock) for n in (0, 1))
+    now_ms = clock.now_ms()
+    for each in (one, other):
+        each.fetched(100, 7, now_ms - 30, now_ms)
+        each.acked(7, now_ms - 400, now_ms)
+    one.fetched(100, 5, -1, now_ms)
+    registry = MetricRegistry()
+    totals.register(registry, "consumer", "producer", {"source": "a", "target": "b", "task": "0"})
+
+    (sample,) = registry.collect("MirrorFlow")
+    assert sample.tags == {"source": "a", "target": "b", "task": "0"}
+    for name, total in (("record-age-seconds", 0.42), ("replication-latency-seconds", 5.6)):
+        value = sample.values[name]
+        assert isinstance(value, HistogramValue)
+        # Not the five without a timestamp.
+        assert sum(value.counts) == 14
+        assert value.total == pytest.approx(total)
 
 
 def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from connect.config.properties import parse_properties
 from connect.errors import ConfigError
-from connect.metrics.exposition import Family, render
+from connect.metrics.exposition import render
+from connect.metrics.naming import Family
 from connect.metrics.registry import MetricRegistry
 from connectors.mirror.metrics import PartitionMetrics
 from deploy.demo.__main__ import demo_seconds

@@ -11,6 +11,7 @@ import pytest
 
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConnectError
+from connect.log_fields import add_log_fields, log_fields
 from connect.metrics.registry import MetricRegistry
 from connect.metrics.task_metrics import TaskMetrics
 from connect.metrics.worker_metrics import HostedTask, WorkerMetrics
@@ -186,6 +187,32 @@ def worker() -> Iterator[Worker]:
 @pytest.fixture
 def work() -> Work:
     return Work()
+
+
+def test_log_lines_of_all_its_calls_name_the_task_whoever_makes_them(worker: Worker) -> None:
+    """The second task starts while the engine thread, which the first one started, runs."""
+    works = [Work(), Work()]
+    fields: list[list[tuple[str, Mapping[str, str | int]]]] = [[], []]
+
+    def noted(number: int, call: str) -> Callable[[], None]:
+        return lambda: fields[number].append((call, log_fields()))
+
+    for number, work in enumerate(works):
+        note = noted(number, "start")
+        flow = f"{number}->x"
+
+        def start(note: Callable[[], None] = note, flow: str = flow) -> None:
+            add_log_fields(flow=flow)
+            note()
+
+        work.meanwhile = {"start": start, "turn": noted(number, "turn")}
+        worker.run(work)
+    works[0].wait_for_turns()
+
+    for number in (0, 1):
+        assert {call for call, _ in fields[number]} == {"start", "turn"}
+        for _, shown in fields[number]:
+            assert shown == {"connector": "c", "task": number, "flow": f"{number}->x"}
 
 
 def test_turns_are_the_engine_threads_and_all_else_its_own(worker: Worker, work: Work) -> None:

@@ -87,13 +87,14 @@ def test_samples_become_minutes_and_hours_and_count_the_same(
     put(engine, "mirror_samples", rows)
     _, before = flow_series(url, "a", "b", begin, NOW_MS, 100)
     keep_small(engine, NOW_MS, WEEK_MS)
-    # Two days of hours, 46 hours of minutes, two hours as they were written.
-    assert count(engine, "mirror_samples") == 48 + 46 * 60 + 2 * 360
+    # Two days of hours, 42 hours of five minutes, five of minutes, one as it was written.
+    left = 48 + 42 * 12 + 5 * 60 + 360
+    assert count(engine, "mirror_samples") == left
     _, after = flow_series(url, "a", "b", begin, NOW_MS, 100)
     assert after == before
     assert after[0]["lag_ms"] == 77_000
     keep_small(engine, NOW_MS, WEEK_MS)
-    assert count(engine, "mirror_samples") == 48 + 46 * 60 + 2 * 360
+    assert count(engine, "mirror_samples") == left
 
 
 def test_ranges_that_join_become_one(engine: Engine, url: SecretStr) -> None:
@@ -113,6 +114,20 @@ def test_ranges_that_join_become_one(engine: Engine, url: SecretStr) -> None:
         360_000,
         36_000,
     )
+
+
+def test_rows_of_partitions_become_ten_minutes_hours_and_days(engine: Engine) -> None:
+    begin = NOW_MS - 4 * DAY_MS
+    step = 5 * MINUTE_MS
+    put(
+        engine,
+        "mirror_ranges",
+        [copied(at, at - begin, at - begin + step) for at in range(begin, NOW_MS, step)],
+    )
+    left = 2 + 47 + 5 + 2  # days, hours, ten minutes, and the last ten as they were written
+    for _ in range(2):
+        keep_small(engine, NOW_MS, WEEK_MS)
+        assert count(engine, "mirror_ranges") == left
 
 
 def test_rows_beyond_the_retention_are_deleted(engine: Engine) -> None:

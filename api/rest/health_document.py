@@ -1,5 +1,5 @@
-"""Builds the body of `/health`: the health of every connector, task and partition, and the engine
-that computes each periodic job.
+"""Builds the body of dedicated mode's `/health` and of workers' `/health?verbose=true`: the health
+of every connector, task and partition, and the engine that computes each periodic job.
 
 A RUNNING task is not healthy if one of its partitions makes no progress or reports a problem. The
 task's state alone would not show that.
