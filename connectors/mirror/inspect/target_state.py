@@ -6,8 +6,8 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import Deadline
 from connect.errors import ConnectError
-from connect.storage.config_store import KafkaConfigStore
 from connect.storage.instance_id import TargetState
+from connect.storage.kafka_config_store import KafkaConfigStore
 from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["set_target_state"]
