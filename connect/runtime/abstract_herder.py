@@ -31,7 +31,7 @@ from connect.runtime.rest_entities import (
     TaskStateInfo,
 )
 from connect.runtime.restart_plan import RestartPlan, plan_restart
-from connect.runtime.states import InstanceId, Status
+from connect.runtime.states import InstanceId, Status, TargetState
 from connect.runtime.tasks.active_topics import ActiveTopics
 from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config
 from connect.runtime.worker import Worker
@@ -102,6 +102,26 @@ class AbstractHerder(ABC):
         Raises `BadRequest` if it is not stopped.
         """
 
+    @abstractmethod
+    def _set_target(self, name: str, target: TargetState) -> None: ...
+
+    @abstractmethod
+    def _begin_restart(self, name: str) -> Future[None]:
+        """Begin to restart a connector. The result is done when it has started."""
+
+    def pause_connector(self, name: str) -> None:
+        self._set_target(name, TargetState.PAUSED)
+
+    def resume_connector(self, name: str) -> None:
+        self._set_target(name, TargetState.STARTED)
+
+    def restart_connector(self, name: str) -> None:
+        """Restart a connector, and return when it has started. Raises the error that prevents the
+        start.
+        """
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
+        await_ready(self._begin_restart(name), deadline)
+
     def connector_config(self, name: str) -> Mapping[str, str]:
         config = self._raw_config(name)
         if config is None:
@@ -147,7 +167,7 @@ class AbstractHerder(ABC):
 
     def connector_offsets(self, name: str) -> list[OffsetEntry]:
         config = self._worker.resolved(self.connector_config(name))
-        return self._offsets.read(name, config, Deadline(REQUEST_TIMEOUT_S, self._worker.clock))
+        return self._offsets.read(name, config, self._deadline(REQUEST_TIMEOUT_S))
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
         def alter(config: Mapping[str, str], deadline: Deadline) -> str:
@@ -196,6 +216,9 @@ class AbstractHerder(ABC):
         if error is not None:
             raise error
         return {key: value for key, value in named.items() if value is not None}
+
+    def _deadline(self, seconds: float) -> Deadline:
+        return Deadline(seconds, self._worker.clock)
 
     def _need_topic_tracking(self) -> None:
         if not self._worker.config.topic_tracking_enable:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -264,25 +265,13 @@ class DistributedHerder(AbstractHerder):
             lambda: self._do.delete(name),
         )
 
-    def pause_connector(self, name: str) -> None:
-        self._put_target(name, TargetState.PAUSED)
-
-    def resume_connector(self, name: str) -> None:
-        self._put_target(name, TargetState.STARTED)
-
     def stop_connector(self, name: str) -> None:
         self._run(f"stopping connector {name}", lambda: self._do.stop(name))
 
     # Restarts.
 
-    def restart_connector(self, name: str) -> None:
-        """Restart a connector, and return when it has started. Raises the error that prevents the
-        start.
-        """
-        deadline = self._deadline(REQUEST_TIMEOUT_S)
-        stage = f"restarting connector {name}"
-        started = self._run(stage, lambda: self._do.restart_connector(name))
-        await_ready(started, deadline)
+    def _begin_restart(self, name: str) -> Future[None]:
+        return self._run(f"restarting connector {name}", lambda: self._do.restart_connector(name))
 
     def restart_connector_and_tasks(
         self, name: str, *, only_failed: bool, include_tasks: bool
@@ -389,7 +378,7 @@ class DistributedHerder(AbstractHerder):
 
         return self._loop.run(staged, REQUEST_TIMEOUT_S)
 
-    def _put_target(self, name: str, target: TargetState) -> None:
+    def _set_target(self, name: str, target: TargetState) -> None:
         """Write a target state. Any worker may do so."""
         if not self._snapshot().contains(name):
             raise NotFound(f"Unknown connector {name}")
@@ -427,6 +416,3 @@ class DistributedHerder(AbstractHerder):
         for waiting, stop in zip((3, 2, 1), stores, strict=True):
             stop(self._deadline(deadline.remaining() / waiting))
         return ended
-
-    def _deadline(self, seconds: float) -> Deadline:
-        return Deadline(seconds, self._worker.clock)
