@@ -15,7 +15,7 @@ from connect.clients.transactions.fence_producers import claim_producers
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.copy.range_copier import (
     CopyStopped,
