@@ -358,7 +358,7 @@ class FetchResponseHandler:
 
 
 def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[BatchHeader]:
-    """Return the batches up to the end offset that the source reported; None if all are before the
+    """Return the batches up to the end offset that the source reported; none if all are before the
     requested offset.
 
     Offsets have no checksum: a batch with an offset far ahead would make the copier skip everything

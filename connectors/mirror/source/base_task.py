@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from connect.clock import Clock
 from connect.plugin import TransferCounts, TransferTask
@@ -15,11 +15,12 @@ from connectors.mirror.config.task_changes import flow_part, only_adds_partition
 from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
-from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.replication_policy import RoutedPolicy, replication_policy
 
-__all__ = ["BaseSourceTask", "running"]
+__all__ = ["BaseSourceTask", "reached", "running"]
 
 T = TypeVar("T")
 
@@ -28,6 +29,28 @@ def running(owned: T | None) -> T:
     """A part of the task, which exists between `start` and `stop`."""
     assert owned is not None, "the task is not running"
     return owned
+
+
+class _Partition(Protocol):
+    """What `reached` asks of a partition of either engine."""
+
+    @property
+    def source(self) -> TopicPartition: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def behind_stored(self) -> bool: ...
+    def facts(self, position: int) -> LogIdentity: ...
+
+
+def reached(partition: _Partition, position: int) -> Reached:
+    """Return the progress of a partition whose records before `position` are on the target.
+
+    A partition that moved back to before its stored offset keeps the facts beside that one until
+    the lower offset is stored: they find the loss again.
+    """
+    facts = None if partition.behind_stored else partition.facts(position)
+    return Reached(partition.source, position, partition.log_start_offset, facts)
 
 
 class BaseSourceTask(TransferTask):

@@ -36,13 +36,12 @@ from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (
     PAGES_EVERY_S,
     OffsetSyncWriter,
-    Reached,
     position_after,
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.retention.watch import RetentionWatch
-from connectors.mirror.source.base_task import BaseSourceTask, running
+from connectors.mirror.source.base_task import BaseSourceTask, reached, running
 from connectors.mirror.source.catch_up import CopyProgress
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 
@@ -429,19 +428,7 @@ class MirrorSourceTask(BaseSourceTask):
         self._committing = moved
         if self._history is not None:
             self._history.reached(moved)
-        return self._kept_books().prepare(
-            [
-                Reached(
-                    partition.source,
-                    position,
-                    partition.log_start_offset,
-                    # Until the lower position is stored, the facts beside the higher one stay:
-                    # they find the loss again.
-                    None if partition.behind_stored else partition.facts(position),
-                )
-                for partition, position in moved
-            ]
-        )
+        return self._kept_books().prepare([reached(*each) for each in moved])
 
     def committed(self) -> None:
         behind = [partition for partition, _ in self._committing if partition.behind_stored]
@@ -487,12 +474,9 @@ class MirrorSourceTask(BaseSourceTask):
 
     def _write_reached(self, partitions: Iterable[PartitionCopy]) -> None:
         """Write the pages and facts of partitions whose offsets are stored."""
-        reached = [
-            Reached(p.source, p.stored_position, p.log_start_offset, p.facts(p.stored_position))
-            for p in partitions
-        ]
-        if reached:
-            self._kept_books().prepare(reached)
+        stored = [reached(each, each.stored_position) for each in partitions]
+        if stored:
+            self._kept_books().prepare(stored)
 
     def _forget_left(self) -> None:
         """Drop the state of partitions that left and whose positions are stored."""

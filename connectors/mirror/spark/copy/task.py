@@ -31,12 +31,11 @@ from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,
-    Reached,
     position_after,
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
-from connectors.mirror.source.base_task import BaseSourceTask, running
+from connectors.mirror.source.base_task import BaseSourceTask, reached, running
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.end_offsets import Listing
 from connectors.mirror.spark.copy.exactly_once import ExactlyOnceBookkeeping
@@ -290,9 +289,8 @@ class SparkSourceTask(BaseSourceTask):
             return False
         task = SourceTaskConfig.from_properties(config)
         if set(task.task_assigned_partitions) != self._board.assigned():
-            running(
-                self._books
-            ).look_again()  # Other tasks may have started the partitions that are new here.
+            # Other tasks may have started the partitions that are new here.
+            running(self._books).look_again()
             self._assign(task.task_assigned_partitions)
         if task.connector.limits != self._config.limits:
             running(self._batch).limit(task.connector.limits)
@@ -444,17 +442,7 @@ class SparkSourceTask(BaseSourceTask):
             partition.committing()
         self._committing = moved
         running(self._history).reached(moved)
-        return running(self._books).prepare(
-            [
-                Reached(
-                    partition.source,
-                    position,
-                    partition.log_start,
-                    None if partition.behind_stored else partition.facts(position),
-                )
-                for partition, position in moved
-            ]
-        )
+        return running(self._books).prepare([reached(*each) for each in moved])
 
     def committed(self) -> None:
         behind = [partition for partition, _ in self._committing if partition.behind_stored]
@@ -464,12 +452,7 @@ class SparkSourceTask(BaseSourceTask):
         if moved_back:
             self._board.news = True
             # The facts beside their former offsets do not hold any more.
-            running(self._books).prepare(
-                [
-                    Reached(p.source, p.position, p.log_start, p.facts(p.position))
-                    for p in moved_back
-                ]
-            )
+            running(self._books).prepare([reached(each, each.position) for each in moved_back])
         running(self._beginnings).stored([partition.source for partition, _ in self._committing])
         self._committing = []
         books = running(self._books)
