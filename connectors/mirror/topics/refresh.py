@@ -43,7 +43,7 @@ from connectors.mirror.topics.create import (
     ensure_compacted_topic,
 )
 from connectors.mirror.topics.empty_listings import EmptyListings
-from connectors.mirror.topics.provenance_topic import Provenance
+from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
 from connectors.mirror.topics.refresh_messages import (
     failures_in_words,
     named,
@@ -219,13 +219,13 @@ class TopicRefresh:
         target = run("list-target", partial(clusters.target.list_topics, timeout))
         listed = source.result(grace)
         known = {topic for topic, _ in self._partitions or self._before}
-        selection = self._provenance.check(
+        topics = FlowTopics(
             (clusters.source, clusters.source_id),
             (clusters.target, clusters.target_id),
             clusters.selector,
             clusters.selector.select(listed, known),
-            known,
         )
+        selection = self._provenance.check(topics, known)
         self._report_refused(selection)
         failures = self._create_copies(clusters, selection, target.result(grace))
         failures += own_topics.result(2 * grace)

@@ -28,7 +28,7 @@ from connectors.mirror.inspect.flow import flow_producer
 from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.source.connector import reads_committed
 from connectors.mirror.topics.create import COMPACTED, copied_configs
-from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC, Provenance
+from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC, FlowTopics, Provenance
 from connectors.mirror.topics.refresh import internal_topics, topic_selector
 from connectors.mirror.topics.selection import (
     REFUSED,
@@ -187,12 +187,13 @@ class _FlowChecker:
                 f"{self.report.source} and {self.report.target} are the same cluster",
             )
         selector = topic_selector(self._source_config, same_cluster=same)
-        selection = Provenance(self._source_config).look(
+        topics = FlowTopics(
             (self._source.admin, self._source.cluster_id),
             (self._target.admin, self._target.cluster_id),
             selector,
             selector.select(self._source.topics),
         )
+        selection = Provenance(self._source_config).look(topics)
         self._report_refused(selection)
         self.report.skipped += selection.skipped
         changed = [topic for topic in selection.copied if selector.changes_records(topic)]
