@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from rich.console import Console, Group
@@ -74,12 +73,7 @@ class LiveStatus:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
 
