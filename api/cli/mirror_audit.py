@@ -23,7 +23,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.processes.exit_process import leave
@@ -32,6 +31,7 @@ from api.cli.program import (
     EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
+    flow_arguments,
     output_file,
     positive,
     run_program,
@@ -64,18 +64,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog=PROGRAM,
         description="Compare the records of a flow's copies with their sources.",
         epilog="Exit codes: 0 complete, 1 usage, 2 audit failed or incomplete, 3 differences "
-        "found, "
-        "4 not all offsets are accounted for (--mode ledger).",
+        "found, 4 not all offsets are accounted for (--mode ledger).",
     )
     add_version(parser)
-    parser.add_argument("config", type=Path, metavar="mm2.properties")
-    parser.add_argument(
-        "--flow", metavar="A->B", help="the flow to audit; optional if there is only one"
-    )
-    add_options(parser)
-    arguments = parser.parse_args(argv)
-    check_options(parser, arguments)
-    return arguments
+    flow_help = "the flow to audit; optional if there is only one"
+    return flow_arguments(parser, argv, flow_help, add_options, check_options)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

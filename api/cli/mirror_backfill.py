@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.processes.exit_process import leave
@@ -30,6 +29,7 @@ from api.cli.program import (
     EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
+    flow_arguments,
     output_file,
     positive,
     run_program,
@@ -101,14 +101,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "continue where it stopped.",
     )
     add_version(parser)
-    parser.add_argument("config", type=Path, metavar="mm2.properties")
-    parser.add_argument(
-        "--flow", metavar="A->B", help="flow to backfill; optional if only one flow copies topics"
-    )
-    add_options(parser)
-    arguments = parser.parse_args(argv)
-    check_options(parser, arguments)
-    return arguments
+    flow_help = "flow to backfill; optional if only one flow copies topics"
+    return flow_arguments(parser, argv, flow_help, add_options, check_options)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from api.cli.output.mirror_client import Output
-from api.cli.program import EXIT_OK
+from api.cli.program import EXIT_OK, add_timeout_option
 from connect.clock import Deadline
 from connect.errors import ConfigError
 from connectors.mirror.inspect.flow import DedicatedFlow
@@ -15,8 +15,6 @@ from connectors.mirror.inspect.start_offsets import read_offsets_file, starts, s
 from connectors.mirrormaker.flow_lookup import named_flow
 
 __all__ = ["add_arguments", "run"]
-
-DEFAULT_TIMEOUT_S = 60.0
 
 
 def add_arguments(start: argparse.ArgumentParser) -> None:
@@ -45,13 +43,7 @@ def add_arguments(start: argparse.ArgumentParser) -> None:
     start.add_argument(
         "--commit", action="store_true", help="store the offsets (default: only show them)"
     )
-    start.add_argument(
-        "--timeout",
-        type=float,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="SECONDS",
-        help="timeout of the whole command",
-    )
+    add_timeout_option(start)
     start.add_argument("--json", action="store_true", help="print one JSON document")
 
 
