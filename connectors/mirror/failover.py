@@ -177,7 +177,7 @@ def _new_name(flow: FlowProps, topic: str, *, backwards: bool) -> str | None:
         return original if original and _is_copied(flow, original) else None
     if policy.topic_source(topic) == target or not _is_copied(flow, topic):
         return None
-    return policy.format_remote_topic(source, topic)
+    return policy.remote_topic(source, topic)
 
 
 def _is_copied(flow: FlowProps, topic: str) -> bool:

@@ -18,7 +18,7 @@ from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
-from connectors.mirror.replication_policy import RoutedPolicy, replication_policy
+from connectors.mirror.replication_policy import replication_policy
 
 __all__ = ["BaseSourceTask", "reached", "running"]
 
@@ -84,17 +84,15 @@ class BaseSourceTask(TransferTask):
     def _target(self, key: TopicPartition) -> TopicPartition:
         """The copy of this partition of the source."""
         alias = self._config.source_cluster_alias
-        return self._policy.format_remote_topic(alias, key[0]), key[1]
+        return self._policy.remote_topic(alias, key[0]), key[1]
 
     def _change(self, key: TopicPartition) -> ChangeRecord | None:
         """Return the transformation of this partition's records; None: they stay as they are."""
         transforms, policy = self.context.transforms, self._policy
-        if transforms is None or not isinstance(policy, RoutedPolicy):
-            return None
         alias, topic = self._config.source_cluster_alias, key[0]
-        if not policy.changes_records(alias, topic):
+        if transforms is None or not policy.changes_records(alias, topic):
             return None
-        _, transform = transforms.of_topic(topic, policy.named(alias, topic))
+        _, transform = transforms.of_topic(topic, policy.format_remote_topic(alias, topic))
         return None if transform is None else partial(transform.apply, key[1])
 
     def _metrics(self, key: TopicPartition) -> PartitionMetrics:
