@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from connectors.mirror.audit.plan import AuditRange
     from connectors.mirror.audit.planner import AuditPlan, FlowToAudit
     from connectors.mirror.audit.report import AuditReport
-    from connectors.mirror.history.jobs import JobHistory, JobState
+    from connectors.mirror.history.jobs import JobHistory
+    from connectors.mirror.history.rows import JobState
     from connectors.mirrormaker.flow_lookup import NamedFlow
 
 __all__ = ["add_options", "check_options", "command", "main", "run_audit"]
@@ -289,7 +290,7 @@ def _outcomes(
 
 def _state(ranges: Sequence[AuditRange], found: Sequence[RangeOutcome], seconds: float) -> JobState:
     """The progress, from the planned sizes of both sides of the ranges."""
-    from connectors.mirror.history.jobs import JobState
+    from connectors.mirror.history.rows import JobState
 
     read = sum(2 * each.range.bytes for each in found)
     left = sum(2 * each.bytes for each in ranges) - read
@@ -298,11 +299,10 @@ def _state(ranges: Sequence[AuditRange], found: Sequence[RangeOutcome], seconds:
         parts=len(ranges),
         done=len(found),
         failed=sum(each.result is None for each in found),
-        records=0,
         bytes=read,
         left_bytes=max(0, left),
         rate=rate,
-        left_s=left / rate if rate > 0 else None,
+        left_ms=round(left / rate * 1000) if rate > 0 else None,
     )
 
 

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from connectors.mirror.backfill.request import BackfillRequest
     from connectors.mirror.backfill.scheduler import SchedulerOptions
     from connectors.mirror.backfill.session import BackfillSession
-    from connectors.mirror.history.jobs import JobHistory, JobState
+    from connectors.mirror.history.jobs import JobHistory
+    from connectors.mirror.history.rows import JobState
     from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["add_options", "check_options", "command", "main", "run_backfill"]
@@ -290,7 +291,7 @@ def _copy(
 
 
 def _state(progress: JobProgress) -> JobState:
-    from connectors.mirror.history.jobs import JobState
+    from connectors.mirror.history.rows import JobState
 
     return JobState(
         parts=progress.partitions,
@@ -300,7 +301,7 @@ def _state(progress: JobProgress) -> JobState:
         bytes=progress.copied_bytes,
         left_bytes=progress.left_bytes,
         rate=progress.rate,
-        left_s=progress.left_s,
+        left_ms=None if progress.left_s is None else round(progress.left_s * 1000),
     )
 
 
