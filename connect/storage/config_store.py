@@ -186,7 +186,7 @@ class ConfigStore(ABC):
 
     @abstractmethod
     def _write_open(self, failure: str, records: Sequence[ConfigRecordBytes]) -> None:
-        """Write records as any worker may."""
+        """Write records that every worker may write. `failure` as for `_write`."""
 
     def _tell(self, events: Sequence[ConfigEvent]) -> None:
         if self._listener is not None:

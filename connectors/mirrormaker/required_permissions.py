@@ -54,7 +54,7 @@ TOOLS = frozenset({Feature.AUDIT, Feature.BACKFILL})
 
 
 class Pattern(NamedTuple):
-    """A resource's name, or the beginning of names."""
+    """The name of a resource, or the prefix of names."""
 
     name: str
     prefixed: bool = False
@@ -163,7 +163,7 @@ def _beside_syncs(names: FlowNames) -> Side:
 _TOPIC, _GROUP = Resource.TOPIC, Resource.GROUP
 
 _OWN = (_CREATE, _READ, _WRITE)
-"""On a topic that the mirror creates for itself."""
+"""The operations on a topic of the mirror's own."""
 
 _SYNCS, _MAP = _one(lambda n: n.offset_syncs), _one(lambda n: n.offset_map)
 _PROVENANCE, _CHECKPOINTS = _one(lambda n: n.provenance), _one(lambda n: n.checkpoints)

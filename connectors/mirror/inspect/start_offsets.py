@@ -62,7 +62,7 @@ def starts(
         copied = topic_selector(config).select(admin.list_topics(deadline.remaining())).copied
         keys = partitions_of(copied)
         if not keys:
-            raise ConfigError(f"{flow.name} selects no topics", key="topics")
+            raise ConfigError(f"{flow.name} selects no topics: change its topics", key="topics")
         first = admin.beginning_offsets(keys, deadline.remaining())
         end = admin.end_offsets(keys, deadline.remaining())
         if timestamp_ms is not None:
@@ -72,7 +72,9 @@ def starts(
         admin.close()
     given = _of_group(props, group, deadline) if group is not None else dict(offsets or {})
     if not given.keys() & set(keys):
-        raise ConfigError(f"There are no offsets of the topics of {flow.name}")
+        raise ConfigError(
+            f"The given offsets are of no topic that {flow.name} copies: use offsets of its topics"
+        )
     found = [Start(*key, given.get(key, first[key]), key in given) for key in keys]
     for each in found:
         key = (each.topic, each.partition)

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 NEWEST_LOSS = -1
-"""The first source offset of a note of the newest loss in a table of pages."""
+"""Stands in place of the first source offset in rows that hold the note of the newest loss."""
 
 NO_OWNER = -1
 """The session of a partition's owner where no note says one."""

@@ -106,11 +106,13 @@ class OffsetSyncWriter:
         self._checks = False
         """Whether the current read is only compared with the pages of this task."""
         self._stood_still = False
-        """This was frozen, and does not know yet what others wrote since. It writes nothing."""
+        """The task was frozen, and does not know yet what others have written since. Until it does,
+        it writes nothing."""
         self._read_is_old = False
-        """The current read began before it was frozen."""
+        """The current read began before the task was frozen."""
         self._waiting: list[tuple[Sequence[Reached], Callable[[], None]]] = []
-        """Writes of pages that wait for notes of the owner, or for the read after a standstill."""
+        """Page writes that wait until the note of the owner is written, or until the topic was
+        read again after the task was frozen."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
         self._hold_until = self._polled_at + _HOLD_S

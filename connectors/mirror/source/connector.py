@@ -197,7 +197,12 @@ class MirrorSourceConnector(Connector):
             try:
                 release(config, Deadline(config.admin_timeout_ms / 1000))
             except ConnectError as error:
-                log.info("Topics of a disabled flow are given up later, by their age: %s", error)
+                log.info(
+                    "Cannot delete the provenance record of the disabled flow %s: %s; the other "
+                    "direction may begin once the record is too old",
+                    config.name,
+                    error,
+                )
 
         self._threads = OneShotThreads(f"release-{config.name}")
         self._threads.run("release", run)

@@ -96,7 +96,7 @@ def release(config: SourceConfig, deadline: Deadline) -> None:
     key = flow_key(config.source_cluster_alias, config.target_cluster_alias, config.name)
     if key in _read(props, deadline):
         _write(props, key, None, deadline)
-        log.info("Deleted the record of %s in %s", key.decode(), PROVENANCE_TOPIC)
+        log.info("Deleted the record of %s from topic %s", config.name, PROVENANCE_TOPIC)
 
 
 class FlowTopics(NamedTuple):
