@@ -46,7 +46,7 @@ class SkipReason(Enum):
 
 
 REFUSED = (SkipReason.SAME_NAME, SkipReason.LOOP)
-"""Reasons against topics that the user asked for."""
+"""Why a topic is not copied although the properties select it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ def _that_count(pages: DataFrame) -> DataFrame:
 
 
 def newest_pages(pages: DataFrame) -> DataFrame:
-    """Return PAGES as compaction would leave them, without those that do not count."""
+    """Return PAGES as compaction would leave them, without pages of former owners."""
     newest = F.max_by(F.struct("value"), "order").alias("newest")
     return (
         _that_count(pages)
