@@ -91,7 +91,7 @@ class MapOwners:
         return bool(self._taking)
 
     def taken(self, notes: Mapping[TopicPartition, Owner], *, written: bool) -> None:
-        """Note that these notes were written, or could not be: then they are due again."""
+        """Take the result of writing these notes. Notes that were not written are due again."""
         self._taking.difference_update(notes)
         for key, owner in notes.items() if written else ():
             self._owned[key] = owner.session

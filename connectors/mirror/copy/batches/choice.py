@@ -101,7 +101,7 @@ def ways(
     end: int | None,
 ) -> list[tuple[Way, list[BatchHeader]]]:
     """Group consecutive batches that are copied the same way. Runs of small batches are copied as
-    MERGE, and the tiny batches that are in none as RECORDS if there are several in a row."""
+    MERGE, and several tiny batches in a row outside these runs as RECORDS."""
     runs: list[tuple[Way, bool, list[BatchHeader]]] = []
     for header in batches:
         if header.batches > 1:
