@@ -34,7 +34,7 @@ from connect.runtime.plugins.permissions import EVERYTHING
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
 from connectors.mirror.source.connector import validate_source
-from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, contact
+from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, contact
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
 from connectors.mirrormaker.mirror_flow import FlowHerder, FlowPlan, FlowState, MirrorFlow

@@ -20,7 +20,7 @@ from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.instance_id import TargetState
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 
 __all__ = ["LiveFlow", "look_at_flow"]
 

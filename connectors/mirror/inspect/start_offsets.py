@@ -23,7 +23,7 @@ from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import look_at_flow
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.selection import partitions_of
 
 __all__ = ["Start", "read_offsets_file", "starts", "store_starts"]

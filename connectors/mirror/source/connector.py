@@ -29,8 +29,9 @@ from connectors.mirror.settings.sync import SettingsSync
 from connectors.mirror.source.assignment import ByCount, Measured, PartitionAssignment
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP
 from connectors.mirror.source.partition_load import LoadWatch
+from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.provenance_topic import release
-from connectors.mirror.topics.refresh import TopicRefresh, topic_selector
+from connectors.mirror.topics.refresh import TopicRefresh
 from connectors.mirror.topics.selection import TopicPartition, encode_partitions
 from connectors.spark.requirements import SparkMissing, missing_pyspark
 

@@ -24,9 +24,9 @@ from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.inspect.flow import flow_producer
 from connectors.mirror.source.connector import reads_committed
+from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.create import copied_configs
 from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
-from connectors.mirror.topics.refresh import topic_selector
 from connectors.mirror.topics.selection import (
     REFUSED,
     Growth,

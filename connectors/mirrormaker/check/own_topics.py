@@ -11,9 +11,9 @@ from connectors.mirror.config.clients import Side
 from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.replication_policy import offset_topics, replication_policy
+from connectors.mirror.topics.clusters import internal_topics
 from connectors.mirror.topics.create import COMPACTED
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
-from connectors.mirror.topics.refresh import internal_topics
 from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.mirror_maker import CHECKPOINT, HEARTBEAT, mirrors, worker_topics
 

@@ -11,7 +11,7 @@ from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
 from connectors.mirror.topic_routes import use_plugins
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 
 SMT = "org.apache.kafka.connect.transforms."
 FLOW = {
