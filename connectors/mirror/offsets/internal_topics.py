@@ -1,7 +1,7 @@
 """Opens the offset-syncs topic and the offset map topic of a flow on real clusters.
 
-`OffsetSyncWriter` gets its producer and its readers of the offset map from a `BookTopics`. Tests
-and the simulator pass another one.
+`OffsetSyncWriter` gets its producer and its readers of the offset map from a `BookTopics`.
+Tests and the simulator pass another one.
 """
 
 from __future__ import annotations

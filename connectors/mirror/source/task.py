@@ -314,7 +314,8 @@ class MirrorSourceTask(BaseSourceTask):
             # returned before, it would continue after them.
             return False
         if set(task.task_assigned_partitions) != self._assigned:
-            self._kept_books().look_again()  # Other workers may have started these partitions.
+            # Other workers may have started the partitions that are new here.
+            self._kept_books().look_again()
             self._assign(task.task_assigned_partitions)
         limits = (task.connector.limits, 1 / task.task_count)
         if limits != self._limits:

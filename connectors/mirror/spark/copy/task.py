@@ -452,7 +452,8 @@ class SparkSourceTask(BaseSourceTask):
         if moved_back:
             self._board.news = True
             # The facts beside their former offsets do not hold any more.
-            running(self._books).prepare([reached(each, each.position) for each in moved_back])
+            back = [reached(each, each.position) for each in moved_back]
+            running(self._books).prepare(back)
         running(self._beginnings).stored([partition.source for partition, _ in self._committing])
         self._committing = []
         books = running(self._books)
