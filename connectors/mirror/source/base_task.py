@@ -58,7 +58,7 @@ class BaseSourceTask(TransferTask):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._books: OffsetSyncWriter | None = None
+        self._sync_writer: OffsetSyncWriter | None = None
         self._beginnings: StartPositionTracker | None = None
         self._history: TaskHistory | None = None
         self._learn_by = 0.0
@@ -115,13 +115,13 @@ class BaseSourceTask(TransferTask):
             remove()
         self._metric_removers.clear()
 
-    def _close_books(self) -> None:
+    def _close_writers(self) -> None:
         if self._history is not None:
             self._history.close()
             self._history = None
-        if self._books is not None:
-            self._books.close()
-            self._books = None
+        if self._sync_writer is not None:
+            self._sync_writer.close()
+            self._sync_writer = None
 
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
@@ -136,4 +136,4 @@ class BaseSourceTask(TransferTask):
         return TransferCounts(totals.fetched, totals.acked, totals.waiting)
 
     def deliver(self) -> None:
-        running(self._books).poll()
+        running(self._sync_writer).poll()

@@ -106,11 +106,11 @@ class MirrorSourceTask(BaseSourceTask):
                 self._config,
                 self.context.producer_properties(),
             )
-        self._books = OffsetSyncWriter(
+        self._sync_writer = OffsetSyncWriter(
             self._config,
             task.task_index,
             self._clock,
-            self._clients.books(self._config, task.task_index),
+            self._clients.offset_topics(self._config, task.task_index),
         )
         if self.context.transfer is None:
             # Under exactly-once a crash leaves no records to compare, because transactions include
@@ -139,7 +139,7 @@ class MirrorSourceTask(BaseSourceTask):
             tails=self._tails,
         )
         self._beginnings = StartPositionTracker(
-            self._books, self.context.connector_name, self._engine, self._clock
+            self._sync_writer, self.context.connector_name, self._engine, self._clock
         )
         self._retention = self._clients.retention(
             f"{self.context.connector_name} task {self.context.task_index}", self._config, consumer
@@ -229,10 +229,10 @@ class MirrorSourceTask(BaseSourceTask):
     def step(self, timeout: float) -> None:
         engine = self._running()
         beginnings = self._kept_beginnings()
-        books = self._kept_books()
+        sync_writer = self._kept_sync_writer()
         waits = self._learning or beginnings.waiting
-        engine.step(min(timeout, books.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
-        books.poll()
+        engine.step(min(timeout, sync_writer.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
+        sync_writer.poll()
         beginnings.turn()
         if self._without_pages:
             self._write_pages_now_and_then()
@@ -252,7 +252,7 @@ class MirrorSourceTask(BaseSourceTask):
 
     def due_in_s(self) -> float:
         waits = self._learning or self._kept_beginnings().waiting
-        due = min(self._running().due_in_s(), self._kept_books().due_in_s())
+        due = min(self._running().due_in_s(), self._kept_sync_writer().due_in_s())
         return min(due, _LEARN_TURN_S if waits else _LOOK_S)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
@@ -273,7 +273,7 @@ class MirrorSourceTask(BaseSourceTask):
     def _learn(self, engine: CopyEngine) -> None:
         """Pass the engine the stored facts about the logs of partitions that it has just
         started."""
-        facts = self._kept_books().facts()
+        facts = self._kept_sync_writer().facts()
         if facts is None:
             if self._clock.monotonic() >= self._learn_by:
                 # Start without the facts rather than wait longer. Losses are then found later.
@@ -315,7 +315,7 @@ class MirrorSourceTask(BaseSourceTask):
             return False
         if set(task.task_assigned_partitions) != self._assigned:
             # Other workers may have started the partitions that are new here.
-            self._kept_books().look_again()
+            self._kept_sync_writer().look_again()
             self._assign(task.task_assigned_partitions)
         limits = (task.connector.limits, 1 / task.task_count)
         if limits != self._limits:
@@ -347,7 +347,7 @@ class MirrorSourceTask(BaseSourceTask):
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None
-        self._close_books()
+        self._close_writers()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -364,13 +364,13 @@ class MirrorSourceTask(BaseSourceTask):
         return ([], 0) if self._engine is None else self._engine.unhealthy()
 
     def trouble(self) -> str | None:
-        return None if self._books is None else self._books.trouble
+        return None if self._sync_writer is None else self._sync_writer.trouble
 
     def _running(self) -> CopyEngine:
         return running(self._engine)
 
-    def _kept_books(self) -> OffsetSyncWriter:
-        return running(self._books)
+    def _kept_sync_writer(self) -> OffsetSyncWriter:
+        return running(self._sync_writer)
 
     def _kept_beginnings(self) -> StartPositionTracker:
         return running(self._beginnings)
@@ -382,11 +382,11 @@ class MirrorSourceTask(BaseSourceTask):
         self.context.topic_used(partition.target[0])
         if self.context.transfer is not None:
             self._without_pages[partition.source] = partition
-        self._kept_books().copied(partition.source, runs, base_offset)
+        self._kept_sync_writer().copied(partition.source, runs, base_offset)
 
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None
-        self._kept_books().lost(partition.source, loss, anchor)
+        self._kept_sync_writer().lost(partition.source, loss, anchor)
         again = loss.resume is not None and loss.resume < partition.storing_position
         if again and self.context.transfer is None:
             # It is fetched once the lower position is stored.
@@ -429,7 +429,7 @@ class MirrorSourceTask(BaseSourceTask):
         self._committing = moved
         if self._history is not None:
             self._history.reached(moved)
-        return self._kept_books().prepare([reached(*each) for each in moved])
+        return self._kept_sync_writer().prepare([reached(*each) for each in moved])
 
     def committed(self) -> None:
         behind = [partition for partition, _ in self._committing if partition.behind_stored]
@@ -440,7 +440,7 @@ class MirrorSourceTask(BaseSourceTask):
         self._kept_beginnings().stored([partition.source for partition, _ in self._committing])
         self._committing = []
         self._forget_left()
-        self._kept_books().committed()
+        self._kept_sync_writer().committed()
 
     # Progress under exactly-once covers committed batches only.
 
@@ -448,7 +448,7 @@ class MirrorSourceTask(BaseSourceTask):
         return self._running().request_commit()
 
     def _transaction_committed(self) -> None:
-        self._kept_books().committed()
+        self._kept_sync_writer().committed()
 
     def _write_pages_now_and_then(self) -> None:
         now = self._clock.monotonic()
@@ -477,7 +477,7 @@ class MirrorSourceTask(BaseSourceTask):
         """Write the pages and facts of partitions whose offsets are stored."""
         stored = [reached(each, each.stored_position) for each in partitions]
         if stored:
-            self._kept_books().prepare(stored)
+            self._kept_sync_writer().prepare(stored)
 
     def _forget_left(self) -> None:
         """Drop the state of partitions that left and whose positions are stored."""
@@ -487,7 +487,7 @@ class MirrorSourceTask(BaseSourceTask):
             if partition.unstored:
                 still.append(partition)
             elif partition.source not in assigned:
-                self._kept_books().forget(partition.source)
+                self._kept_sync_writer().forget(partition.source)
                 if self._history is not None:
                     self._history.forget(partition.source)
                 remove = self._metric_removers.pop(partition.source, None)

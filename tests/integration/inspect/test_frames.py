@@ -12,9 +12,9 @@ from connectors.mirrormaker.flow_lookup import named_flow
 from connectors.spark.arrow import collect
 from deploy.brokers import KafkaCluster
 from deploy.examples.plot_flow import lag_by_topic, throughput_by_topic
-from tests.support.books import heartbeats, mapping, offset_syncs
 from tests.support.groups import commit, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.offset_records import heartbeats, mapping, offset_syncs
 from tests.support.producing import numbered, produce_transactions
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
