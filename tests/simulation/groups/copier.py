@@ -1,4 +1,4 @@
-"""A worker that copies: what a source task does with its offset syncs and map, against the model's logs."""
+"""A worker that copies: what a source task writes about offsets, against the model's logs."""
 
 from __future__ import annotations
 
