@@ -171,7 +171,7 @@ class MirrorFrames:
 
     def __init__(self, session: SparkSession, properties: Mapping[str, str]) -> None:
         """`session`: has Spark's Kafka source. `properties`: those of the flow's source connector,
-        as in `NamedFlow`."""
+        as in `DedicatedFlow`."""
         config = SourceConfig.from_properties(properties)
         self._session = session
         self._props = properties

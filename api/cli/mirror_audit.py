@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from connectors.mirror.audit.report import AuditReport
     from connectors.mirror.history.jobs import JobHistory
     from connectors.mirror.history.rows import JobState
-    from connectors.mirrormaker.flow_lookup import NamedFlow
+    from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["add_options", "check_options", "command", "main", "run_audit"]
 
@@ -149,7 +149,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_audit(arguments: argparse.Namespace) -> int:
     """Audit and print the report. Returns the exit code. `output`: a format, or None."""
-    from connectors.mirror.config.source import SourceConfig
     from connectors.mirror.history.jobs import JobHistory
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.requirements import require_spark
@@ -158,14 +157,14 @@ def run_audit(arguments: argparse.Namespace) -> int:
         require_spark(WITHOUT_SPARK)
     named = named_flow(arguments.config, arguments.flow)
     flow = _flow(named)
-    with closing(JobHistory("audit", SourceConfig.from_properties(named.properties))) as history:
+    with closing(JobHistory("audit", named.config)) as history:
         if arguments.mode == "ledger":
             return _run_ledger(flow, arguments, history)
         return _run_logs(named, flow, arguments, history)
 
 
 def _run_logs(
-    named: NamedFlow, flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory
+    named: DedicatedFlow, flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory
 ) -> int:
     from api.cli.output.audit import print_repairs
     from api.cli.output.formats import is_document
@@ -176,10 +175,9 @@ def _run_logs(
             _print_report(arguments, report)
         if arguments.repair and not report.equal:
             from connectors.mirror.audit.repair import repair
-            from connectors.mirror.inspect.flow import DedicatedFlow
             from connectors.mirror.inspect.running_flow import look_at_flow
 
-            live = look_at_flow(DedicatedFlow(named.name, named.properties, named.worker))
+            live = look_at_flow(named)
             repairs = repair(flow, plan, report, live)
             if not is_document(arguments):
                 print_repairs(repairs, output=getattr(arguments, "output", None))
@@ -317,7 +315,7 @@ def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> N
         ) from error
 
 
-def _flow(flow: NamedFlow) -> FlowToAudit:
+def _flow(flow: DedicatedFlow) -> FlowToAudit:
     from connectors.mirror.audit.planner import FlowToAudit
     from connectors.mirror.inspect.flow import flow_producer
 

@@ -201,15 +201,13 @@ def _run(arguments: argparse.Namespace) -> int:
     from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirror.history.jobs import JobHistory
-    from connectors.mirror.inspect.flow import DedicatedFlow
     from connectors.mirrormaker.check.backfill_warnings import backfill_warnings
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.requirements import require_spark
 
     if arguments.engine == "spark" and not arguments.plan:
         require_spark(WITHOUT_SPARK)
-    named = named_flow(arguments.config, arguments.flow)
-    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    flow = named_flow(arguments.config, arguments.flow)
     view = ProgressView()
     with ExitStack() as stack:
         gatherer = stack.enter_context(closing(ClusterSurvey(flow, _wish(arguments))))

@@ -13,7 +13,6 @@ from api.cli.output.formats import print_result
 from api.cli.program import EXIT_OK
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
-from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirrormaker1.offset_checker import PartitionRow, flow_rows
 
 __all__ = ["add_options", "run"]
@@ -29,8 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the lag of a flow. Returns the exit code."""
     from connectors.mirrormaker.flow_lookup import named_flow
 
-    named = named_flow(arguments.config, arguments.flow)
-    rows = flow_rows(DedicatedFlow(named.name, named.properties, named.worker), None)
+    rows = flow_rows(named_flow(arguments.config, arguments.flow), None)
     rows = _matching(rows, arguments.topics)
     print_result(
         arguments,

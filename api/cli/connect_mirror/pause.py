@@ -30,12 +30,10 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _set(arguments: argparse.Namespace, state: TargetState) -> int:
-    from connectors.mirror.inspect.flow import DedicatedFlow
     from connectors.mirror.inspect.target_state import set_target_state
     from connectors.mirrormaker.flow_lookup import named_flow
 
-    named = named_flow(arguments.config, arguments.flow)
-    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    flow = named_flow(arguments.config, arguments.flow)
     before = set_target_state(flow, state)
     print_result(
         arguments,
