@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from connect.config.definition import ConfigDef, ParsedConfig
+from connect.config.properties import without_prefix
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.config.types import SecretStr
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF, STANDALONE_CONFIG_DEF
@@ -126,7 +127,7 @@ class WorkerConfig:
             "bootstrap.servers": self.originals["bootstrap.servers"],
             "client.id": client_id,
             **_TASK_PRODUCER_DEFAULTS,
-            **_without_prefix(self.originals, "producer."),
+            **without_prefix(self.originals, "producer."),
         }
 
     def task_consumer_properties(self, connector: str, client_id: str) -> dict[str, str]:
@@ -136,7 +137,7 @@ class WorkerConfig:
             "group.id": f"connect-{connector}",
             "client.id": client_id,
             "auto.offset.reset": "earliest",
-            **_without_prefix(self.originals, "consumer."),
+            **without_prefix(self.originals, "consumer."),
         }
 
     def task_admin_properties(self, client_id: str) -> dict[str, str]:
@@ -147,7 +148,7 @@ class WorkerConfig:
         return {
             **own,
             "client.id": client_id,
-            **_without_prefix(self.originals, "admin."),
+            **without_prefix(self.originals, "admin."),
         }
 
 
@@ -185,14 +186,6 @@ def _shared(parsed: ParsedConfig) -> _Shared:
     }
 
 
-def _without_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {
-        key[len(prefix) :]: value
-        for key, value in props.items()
-        if key.startswith(prefix) and len(key) > len(prefix)
-    }
-
-
 def _topic_configs(props: Mapping[str, str], kind: str) -> dict[str, str]:
     """Return the topic configs of an internal topic, without the cleanup policy, which Connect
     sets.
@@ -200,6 +193,6 @@ def _topic_configs(props: Mapping[str, str], kind: str) -> dict[str, str]:
     own = {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
     return {
         name: value
-        for name, value in _without_prefix(props, f"{kind}.storage.").items()
+        for name, value in without_prefix(props, f"{kind}.storage.").items()
         if name not in own
     }

@@ -71,6 +71,8 @@ class AbstractHerder(ABC):
             exactly_once=exactly_once,
         )
         self._cluster_id: str | None = None
+        self._ended: bool | None = None
+        """Whether everything ended in time; None: it was not stopped."""
         self._topics = ActiveTopics(status_store, worker.clock)
         if worker.config.topic_tracking_enable:
             worker.topic_used = self._topics.used
@@ -101,6 +103,16 @@ class AbstractHerder(ABC):
 
         Raises `BadRequest` if it is not stopped.
         """
+
+    @abstractmethod
+    def _stop(self, deadline: Deadline) -> bool:
+        """Stop everything. Return False if something did not end in time."""
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Stop everything. Another call only returns the result of the first."""
+        if self._ended is None:
+            self._ended = self._stop(deadline)
+        return self._ended
 
     @abstractmethod
     def _set_target(self, name: str, target: TargetState) -> None: ...

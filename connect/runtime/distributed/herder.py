@@ -118,7 +118,6 @@ class DistributedHerder(AbstractHerder):
         worker.statuses.listener = self._statuses.note
         statuses.set_listener(self._loop.show_again)
         self._do = LeaderRequests(self._loop, configs, self._restart_plan)
-        self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
         """Read the internal topics, and start to join the group. Closes everything after an
@@ -166,12 +165,6 @@ class DistributedHerder(AbstractHerder):
     def ended(self) -> bool:
         """Whether `stop` was called."""
         return self._ended is not None
-
-    def stop(self, deadline: Deadline) -> bool:
-        """Stop everything. Another call only returns the result of the first."""
-        if self._ended is None:
-            self._ended = self._stop_once(deadline)
-        return self._ended
 
     def health(self) -> WorkerHealth:
         loop = self._loop
@@ -408,7 +401,7 @@ class DistributedHerder(AbstractHerder):
         if self._loop.membership.signs:
             self._keys.check(self._loop.changes.session_key, signature, body)
 
-    def _stop_once(self, deadline: Deadline) -> bool:
+    def _stop(self, deadline: Deadline) -> bool:
         self._metrics.hide()
         left = max(0.0, deadline.remaining() - _CLOSE_STORES_S)
         ended = self._loop.stop(self._deadline(left))

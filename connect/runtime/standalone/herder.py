@@ -71,7 +71,6 @@ class StandaloneHerder(AbstractHerder):
         self._ready = False
         self._commands = CommandThread(name, worker.clock)
         self._set = StandaloneConnectors(worker, self._commands, connector_start_timeout_s)
-        self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
         """Read the stored offsets. Closes everything after an error."""
@@ -242,13 +241,7 @@ class StandaloneHerder(AbstractHerder):
             ),
         )
 
-    def stop(self, deadline: Deadline) -> bool:
-        """Stop everything. Another call only returns the result of the first."""
-        if self._ended is None:
-            self._ended = self._stop_once(deadline)
-        return self._ended
-
-    def _stop_once(self, deadline: Deadline) -> bool:
+    def _stop(self, deadline: Deadline) -> bool:
         def stop_all() -> bool:
             left = max(0.0, deadline.remaining() - _CLOSE_STORE_S)
             return self._set.stop_all(self._deadline(left))
