@@ -103,7 +103,7 @@ class DistributedHerder(AbstractHerder):
             self._make_requests,
             self._restart_plan,
             self._loggers.set,
-            observer=self._metrics,
+            metrics=self._metrics,
             on_leading=on_leading,
             publishes_itself=client is None and not config.exactly_once.fences_leaders,
             wait=wait,
