@@ -4,12 +4,11 @@ running mirror, and works for a flow that Java copies, too."""
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from api.cli.output.check import table_printer
 from api.cli.output.formats import print_result
+from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
@@ -51,7 +50,7 @@ def _matching(rows: Sequence[PartitionRow], pattern: str | None) -> list[Partiti
 
 
 def _print(rows: Sequence[PartitionRow], output: str | None) -> None:
-    printer = table_printer(sys.stdout, output)
+    printer = table_printer(output=output)
     printer.table(
         "Lag",
         ("flow", "topic", "partition", "next offset", "source end", "lag", "copied by"),
