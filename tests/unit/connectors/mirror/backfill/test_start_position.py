@@ -126,7 +126,7 @@ def test_it_never_begins_behind_what_was_not_copied(
     reach = ended.reach if ended is not None and trusted else None
     points = [at for at in (stored, reach) if at is not None]
     if points:
-        assert begin.position == max(*points, start), "no gap, and nothing points is copied again"
+        assert begin.position == max(*points, start), "no gap, and nothing known is copied again"
     else:
         assert begin.position == max(start, wanted or 0)
     if begin.look_from is not None:
