@@ -144,7 +144,8 @@ def outgoing_batches(fetched: FetchedRecords) -> Chosen:
             if way is Way.RECORDS:
                 _record_by_record(fetched, run, outgoing)
             elif way is Way.RECOMPRESS:
-                outgoing += [_recompressed(fetched, header) for header in run]
+                for header in run:  # One by one: those before an unreadable batch stay.
+                    outgoing.append(_recompressed(fetched, header))
             elif way is Way.SHALLOW:
                 outgoing += [_shallow(fetched, header) for header in run]
             elif not _merged(fetched, run[0], outgoing):
