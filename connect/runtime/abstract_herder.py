@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import closing
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
@@ -170,11 +171,8 @@ class AbstractHerder(ABC):
     def kafka_cluster_id(self) -> str:
         """Return the id of the worker's Kafka cluster. Cached after the first call."""
         if self._cluster_id is None:
-            admin = Admin(self._worker.config.own_client_properties("shared-admin"))
-            try:
+            with closing(Admin(self._worker.config.own_client_properties("shared-admin"))) as admin:
                 self._cluster_id = admin.cluster_id(_CLUSTER_ID_S)
-            finally:
-                admin.close()
         return self._cluster_id
 
     def connector_offsets(self, name: str) -> list[OffsetEntry]:

@@ -12,6 +12,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import quote
@@ -334,15 +335,12 @@ class MirrorMaker:
         worker = self._worker_config(plan)
         props = worker.own_client_properties("probe")
         topics = worker_topics(worker)
-        admin = Admin(props)
-        try:
+        with closing(Admin(props)) as admin:
             contact(admin, plan.target, props, CONTACT_TIMEOUT_S)
             if all(topic.replication_factor <= 1 for topic in topics.values()):
                 return
             existing = admin.list_topics(CONTACT_TIMEOUT_S)
             brokers = admin.broker_count(CONTACT_TIMEOUT_S)
-        finally:
-            admin.close()
         lacking = {
             f"{family}.storage.replication.factor={brokers}": topic.name
             for family, topic in topics.items()

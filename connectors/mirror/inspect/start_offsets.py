@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +58,7 @@ def starts(
     """
     config = flow.config
     props = client_configs.source_admin(config.originals)
-    admin = Admin(props)
-    try:
+    with closing(Admin(props)) as admin:
         copied = topic_selector(config).select(admin.list_topics(deadline.remaining())).copied
         keys = partitions_of(copied)
         if not keys:
@@ -68,8 +68,6 @@ def starts(
         if timestamp_ms is not None:
             young = admin.offsets_for_timestamp(keys, timestamp_ms, deadline.remaining())
             return [Start(*key, end[key] if young[key] < 0 else young[key]) for key in keys]
-    finally:
-        admin.close()
     given = _of_group(props, group, deadline) if group is not None else dict(offsets or {})
     if not given.keys() & set(keys):
         raise ConfigError(
@@ -90,11 +88,8 @@ def starts(
 def _of_group(
     props: Mapping[str, str], group: str, deadline: Deadline
 ) -> dict[TopicPartition, int]:
-    groups = ConsumerGroups(props)
-    try:
+    with closing(ConsumerGroups(props)) as groups:
         answer = groups.committed([group], deadline)[group]
-    finally:
-        groups.close()
     if isinstance(answer, ConnectError):
         raise answer
     return {key: each.offset for key, each in answer.items() if each.offset is not None}
