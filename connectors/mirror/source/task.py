@@ -198,8 +198,7 @@ class MirrorSourceTask(BaseSourceTask):
                 added_here.storing_position = back.storing_position
                 # Its logs may have changed since the partition left.
                 engine.learn(key, back.facts(back.acked_position))
-            if self._history is not None:
-                self._history.begun(key, position)
+            running(self._history).begun(key, position)
         if any(back.behind_stored for back in came_back.values()):
             self.context.request_commit()
         self._kept_beginnings().expect(new)
@@ -238,8 +237,7 @@ class MirrorSourceTask(BaseSourceTask):
             self._write_pages_now_and_then()
         if self._learning:
             self._learn(engine)
-        if self._history is not None:
-            self._history.look(engine.watched, engine.partitions)
+        running(self._history).look(engine.watched, engine.partitions)
         if self._retention is not None:
             self._retention.look(engine.partitions)
         if self._progress is not None:
@@ -289,8 +287,7 @@ class MirrorSourceTask(BaseSourceTask):
     def _begun(self, partition: PartitionCopy) -> None:
         """Record the start position of a partition that has no stored offset."""
         key, position = partition.source, partition.position
-        if self._history is not None:
-            self._history.begun(key, position)
+        running(self._history).begun(key, position)
         self._kept_beginnings().begun(key, position, partition.source_topic_id)
 
     def wake(self) -> None:
@@ -391,8 +388,7 @@ class MirrorSourceTask(BaseSourceTask):
         if again and self.context.transfer is None:
             # It is fetched once the lower position is stored.
             self.context.request_commit()
-        if self._history is not None:
-            self._history.lost(partition, loss)
+        running(self._history).lost(partition, loss)
 
     def _quarantined(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
         """Record that records were written to the quarantine topic. The partition continues after
@@ -405,13 +401,11 @@ class MirrorSourceTask(BaseSourceTask):
         )
         _LOG.error("%s", text)
         partition.metrics.quarantined(aside.last - aside.first + 1)
-        if self._history is not None:
-            self._history.quarantined(partition, aside.first, aside.last, text)
+        running(self._history).quarantined(partition, aside.first, aside.last, text)
 
     def _passed(self, partition: PartitionCopy, first: int, records: int) -> None:
         """Record that records that a crash left on the target are not copied again."""
-        if self._history is not None:
-            self._history.already_copied(partition, first, records)
+        running(self._history).already_copied(partition, first, records)
 
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """Return the acknowledged positions, once the map pages that cover them are written."""
@@ -427,8 +421,7 @@ class MirrorSourceTask(BaseSourceTask):
             partition.drop_anchor()
             partition.storing(partition.acked_position)
         self._committing = moved
-        if self._history is not None:
-            self._history.reached(moved)
+        running(self._history).reached(moved)
         return self._kept_sync_writer().prepare([reached(*each) for each in moved])
 
     def committed(self) -> None:
@@ -470,8 +463,7 @@ class MirrorSourceTask(BaseSourceTask):
                 del self._without_pages[key]
             self._kept_beginnings().stored(stored)
             self._write_reached(stored.values())
-            if self._history is not None:
-                self._history.reached((p, p.stored_position) for p in stored.values())
+            running(self._history).reached((p, p.stored_position) for p in stored.values())
 
     def _write_reached(self, partitions: Iterable[PartitionCopy]) -> None:
         """Write the pages and facts of partitions whose offsets are stored."""
@@ -488,8 +480,7 @@ class MirrorSourceTask(BaseSourceTask):
                 still.append(partition)
             elif partition.source not in assigned:
                 self._kept_sync_writer().forget(partition.source)
-                if self._history is not None:
-                    self._history.forget(partition.source)
+                running(self._history).forget(partition.source)
                 remove = self._metric_removers.pop(partition.source, None)
                 if remove is not None:
                     remove()
