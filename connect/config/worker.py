@@ -7,8 +7,7 @@ configs and statuses, so its config may omit them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypedDict
+from dataclasses import dataclass, field, replace
 
 from connect.config.definition import ConfigDef, ParsedConfig
 from connect.config.properties import without_prefix
@@ -83,8 +82,8 @@ class WorkerConfig:
         Raises the first ConfigError.
         """
         parsed = _NEEDED_CONFIG_DEF.parse(props)
-        return cls(
-            **_shared(parsed),
+        return replace(
+            cls._common(parsed),
             offset_storage_topic=parsed.string("offset.storage.topic"),
             offset_storage_partitions=parsed.integer("offset.storage.partitions"),
             offset_storage_replication_factor=parsed.integer("offset.storage.replication.factor"),
@@ -106,7 +105,27 @@ class WorkerConfig:
                 " value. Set it, or set offset.storage.sql.url.",
                 key="offset.storage.file.filename",
             )
-        return cls(**_shared(parsed), offset_storage_file=file, offset_storage_sql_url=url)
+        common = cls._common(parsed)
+        return replace(common, offset_storage_file=file, offset_storage_sql_url=url)
+
+    @classmethod
+    def _common(cls, parsed: ParsedConfig) -> WorkerConfig:
+        """Return a config with the settings that all kinds of workers have."""
+        return cls(
+            originals=parsed.originals,
+            key_converter=parsed.string("key.converter"),
+            value_converter=parsed.string("value.converter"),
+            header_converter=parsed.string("header.converter"),
+            override_policy=parsed.string("connector.client.config.override.policy"),
+            topic_creation_enable=parsed.boolean("topic.creation.enable"),
+            topic_tracking_enable=parsed.boolean("topic.tracking.enable"),
+            topic_tracking_allow_reset=parsed.boolean("topic.tracking.allow.reset"),
+            offset_flush_interval_s=parsed.integer("offset.flush.interval.ms") / 1000,
+            offset_flush_timeout_s=parsed.integer("offset.flush.timeout.ms") / 1000,
+            task_shutdown_graceful_timeout_s=(
+                parsed.integer("task.shutdown.graceful.timeout.ms") / 1000
+            ),
+        )
 
     def own_client_properties(self, purpose: str) -> dict[str, str]:
         """Return Java properties of a client for the worker's internal topics.
@@ -150,40 +169,6 @@ class WorkerConfig:
             "client.id": client_id,
             **without_prefix(self.originals, "admin."),
         }
-
-
-class _Shared(TypedDict):
-    """The fields that all kinds of workers have."""
-
-    originals: Mapping[str, str]
-    key_converter: str
-    value_converter: str
-    header_converter: str
-    override_policy: str
-    topic_creation_enable: bool
-    topic_tracking_enable: bool
-    topic_tracking_allow_reset: bool
-    offset_flush_interval_s: float
-    offset_flush_timeout_s: float
-    task_shutdown_graceful_timeout_s: float
-
-
-def _shared(parsed: ParsedConfig) -> _Shared:
-    return {
-        "originals": parsed.originals,
-        "key_converter": parsed.string("key.converter"),
-        "value_converter": parsed.string("value.converter"),
-        "header_converter": parsed.string("header.converter"),
-        "override_policy": parsed.string("connector.client.config.override.policy"),
-        "topic_creation_enable": parsed.boolean("topic.creation.enable"),
-        "topic_tracking_enable": parsed.boolean("topic.tracking.enable"),
-        "topic_tracking_allow_reset": parsed.boolean("topic.tracking.allow.reset"),
-        "offset_flush_interval_s": parsed.integer("offset.flush.interval.ms") / 1000,
-        "offset_flush_timeout_s": parsed.integer("offset.flush.timeout.ms") / 1000,
-        "task_shutdown_graceful_timeout_s": (
-            parsed.integer("task.shutdown.graceful.timeout.ms") / 1000
-        ),
-    }
 
 
 def _topic_configs(props: Mapping[str, str], kind: str) -> dict[str, str]:
