@@ -96,7 +96,8 @@ def release(config: SourceConfig, deadline: Deadline) -> None:
     key = flow_key(config.source_cluster_alias, config.target_cluster_alias, config.name)
     if key in _read(props, deadline):
         _write(props, key, None, deadline)
-        log.info("Deleted the record of %s from topic %s", config.name, PROVENANCE_TOPIC)
+        flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        log.info("Deleted the record of flow %s from topic %s", flow, PROVENANCE_TOPIC)
 
 
 class FlowTopics(NamedTuple):
