@@ -23,7 +23,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.processes.exit_process import leave
@@ -32,6 +31,7 @@ from api.cli.program import (
     EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
+    flow_arguments,
     output_file,
     positive,
     run_program,
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from connectors.mirror.audit.plan import AuditRange
     from connectors.mirror.audit.planner import AuditPlan, FlowToAudit
     from connectors.mirror.audit.report import AuditReport
-    from connectors.mirror.history.jobs import JobHistory, JobState
-    from connectors.mirrormaker.flow_lookup import NamedFlow
+    from connectors.mirror.history.jobs import JobHistory
+    from connectors.mirror.history.rows import JobState
+    from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["add_options", "check_options", "command", "main", "run_audit"]
 
@@ -64,18 +65,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog=PROGRAM,
         description="Compare the records of a flow's copies with their sources.",
         epilog="Exit codes: 0 complete, 1 usage, 2 audit failed or incomplete, 3 differences "
-        "found, "
-        "4 not all offsets are accounted for (--mode ledger).",
+        "found, 4 not all offsets are accounted for (--mode ledger).",
     )
     add_version(parser)
-    parser.add_argument("config", type=Path, metavar="mm2.properties")
-    parser.add_argument(
-        "--flow", metavar="A->B", help="the flow to audit; optional if there is only one"
-    )
-    add_options(parser)
-    arguments = parser.parse_args(argv)
-    check_options(parser, arguments)
-    return arguments
+    flow_help = "the flow to audit; optional if there is only one"
+    return flow_arguments(parser, argv, flow_help, add_options, check_options)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +149,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_audit(arguments: argparse.Namespace) -> int:
     """Audit and print the report. Returns the exit code. `output`: a format, or None."""
-    from connectors.mirror.config.source import SourceConfig
     from connectors.mirror.history.jobs import JobHistory
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.requirements import require_spark
@@ -164,14 +157,14 @@ def run_audit(arguments: argparse.Namespace) -> int:
         require_spark(WITHOUT_SPARK)
     named = named_flow(arguments.config, arguments.flow)
     flow = _flow(named)
-    with closing(JobHistory("audit", SourceConfig.from_properties(named.properties))) as history:
+    with closing(JobHistory("audit", named.config)) as history:
         if arguments.mode == "ledger":
             return _run_ledger(flow, arguments, history)
         return _run_logs(named, flow, arguments, history)
 
 
 def _run_logs(
-    named: NamedFlow, flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory
+    named: DedicatedFlow, flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory
 ) -> int:
     from api.cli.output.audit import print_repairs
     from api.cli.output.formats import is_document
@@ -182,10 +175,9 @@ def _run_logs(
             _print_report(arguments, report)
         if arguments.repair and not report.equal:
             from connectors.mirror.audit.repair import repair
-            from connectors.mirror.inspect.flow import DedicatedFlow
             from connectors.mirror.inspect.running_flow import look_at_flow
 
-            live = look_at_flow(DedicatedFlow(named.name, named.properties, named.worker))
+            live = look_at_flow(named)
             repairs = repair(flow, plan, report, live)
             if not is_document(arguments):
                 print_repairs(repairs, output=getattr(arguments, "output", None))
@@ -296,7 +288,7 @@ def _outcomes(
 
 def _state(ranges: Sequence[AuditRange], found: Sequence[RangeOutcome], seconds: float) -> JobState:
     """The progress, from the planned sizes of both sides of the ranges."""
-    from connectors.mirror.history.jobs import JobState
+    from connectors.mirror.history.rows import JobState
 
     read = sum(2 * each.range.bytes for each in found)
     left = sum(2 * each.bytes for each in ranges) - read
@@ -305,11 +297,10 @@ def _state(ranges: Sequence[AuditRange], found: Sequence[RangeOutcome], seconds:
         parts=len(ranges),
         done=len(found),
         failed=sum(each.result is None for each in found),
-        records=0,
         bytes=read,
         left_bytes=max(0, left),
         rate=rate,
-        left_s=left / rate if rate > 0 else None,
+        left_ms=round(left / rate * 1000) if rate > 0 else None,
     )
 
 
@@ -324,7 +315,7 @@ def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> N
         ) from error
 
 
-def _flow(flow: NamedFlow) -> FlowToAudit:
+def _flow(flow: DedicatedFlow) -> FlowToAudit:
     from connectors.mirror.audit.planner import FlowToAudit
     from connectors.mirror.inspect.flow import flow_producer
 

@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.processes.exit_process import leave
@@ -30,6 +29,7 @@ from api.cli.program import (
     EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
+    flow_arguments,
     output_file,
     positive,
     run_program,
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from connectors.mirror.backfill.request import BackfillRequest
     from connectors.mirror.backfill.scheduler import SchedulerOptions
     from connectors.mirror.backfill.session import BackfillSession
-    from connectors.mirror.history.jobs import JobHistory, JobState
+    from connectors.mirror.history.jobs import JobHistory
+    from connectors.mirror.history.rows import JobState
     from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["add_options", "check_options", "command", "main", "run_backfill"]
@@ -101,14 +102,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "continue where it stopped.",
     )
     add_version(parser)
-    parser.add_argument("config", type=Path, metavar="mm2.properties")
-    parser.add_argument(
-        "--flow", metavar="A->B", help="flow to backfill; optional if only one flow copies topics"
-    )
-    add_options(parser)
-    arguments = parser.parse_args(argv)
-    check_options(parser, arguments)
-    return arguments
+    flow_help = "flow to backfill; optional if only one flow copies topics"
+    return flow_arguments(parser, argv, flow_help, add_options, check_options)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -206,15 +201,13 @@ def _run(arguments: argparse.Namespace) -> int:
     from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirror.history.jobs import JobHistory
-    from connectors.mirror.inspect.flow import DedicatedFlow
     from connectors.mirrormaker.check.backfill_warnings import backfill_warnings
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.requirements import require_spark
 
     if arguments.engine == "spark" and not arguments.plan:
         require_spark(WITHOUT_SPARK)
-    named = named_flow(arguments.config, arguments.flow)
-    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    flow = named_flow(arguments.config, arguments.flow)
     view = ProgressView()
     with ExitStack() as stack:
         gatherer = stack.enter_context(closing(ClusterSurvey(flow, _wish(arguments))))
@@ -296,7 +289,7 @@ def _copy(
 
 
 def _state(progress: JobProgress) -> JobState:
-    from connectors.mirror.history.jobs import JobState
+    from connectors.mirror.history.rows import JobState
 
     return JobState(
         parts=progress.partitions,
@@ -306,7 +299,7 @@ def _state(progress: JobProgress) -> JobState:
         bytes=progress.copied_bytes,
         left_bytes=progress.left_bytes,
         rate=progress.rate,
-        left_s=progress.left_s,
+        left_ms=None if progress.left_s is None else round(progress.left_s * 1000),
     )
 
 

@@ -33,7 +33,7 @@ from typing import NoReturn
 from api.cli import acls, start_offsets
 from api.cli.output.mirror_client import Output
 from api.cli.processes.exit_process import leave
-from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, run_program
+from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, add_timeout_option, run_program
 from api.cli.version import add_version
 from connect.clock import Deadline
 from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex, literal_regex
@@ -68,7 +68,6 @@ EXIT_INCOMPLETE, EXIT_NO_ANSWER = 1, 3
 
 PROGRAM = "connect-mirror-client"
 
-DEFAULT_TIMEOUT_S = 60.0
 _PASSWORD_IN_URL = re.compile(r"[^/]+://[^/@]*:[^/]+@|.*[?&]password=", re.IGNORECASE)
 _CONNECTOR = "MirrorCheckpointConnector"
 
@@ -92,13 +91,7 @@ def _parser() -> MirrorParser:
             "offset-syncs.topic.location"
         ),
     )
-    where.add_argument(
-        "--timeout",
-        type=float,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="SECONDS",
-        help="timeout of the whole command",
-    )
+    add_timeout_option(where)
     where.add_argument("--json", action="store_true", help="print one JSON document")
     parser = MirrorParser(
         prog=PROGRAM,

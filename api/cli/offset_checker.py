@@ -27,7 +27,6 @@ from api.cli.version import add_version
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
 from connect.errors import ConfigError, ConnectError
-from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirrormaker1.offset_checker import PartitionRow, brokers, flow_rows, group_rows
 
 __all__ = ["command", "main", "option_parser", "print_rows"]
@@ -147,8 +146,7 @@ def _flow(
     from connectors.mirror.config.clients import source_admin
     from connectors.mirrormaker.flow_lookup import named_flow
 
-    named = named_flow(path, name)
-    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    flow = named_flow(path, name)
     return lambda: flow_rows(flow, topics), source_admin(flow.properties)
 
 

@@ -23,6 +23,8 @@ __all__ = [
     "ExitCodes",
     "MirrorParser",
     "UsageParser",
+    "add_timeout_option",
+    "flow_arguments",
     "output_file",
     "positive",
     "run_program",
@@ -47,6 +49,7 @@ _SWITCH_S = 0.0001
 thread gives it up in each system call, so with Python's 5 ms one busy thread of REST or metrics
 delays a record by tens of milliseconds. Busy threads lose less than a tenth of their speed."""
 
+_TIMEOUT_S = 60.0
 _INTERRUPTED = 128 + 2
 
 
@@ -85,6 +88,33 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"Invalid value {text}: use a whole number of at least 1")
     return number
+
+
+def add_timeout_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--timeout`, which sets `timeout`."""
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=_TIMEOUT_S,
+        metavar="SECONDS",
+        help="timeout of the whole command",
+    )
+
+
+def flow_arguments(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str] | None,
+    flow_help: str,
+    add_options: Callable[[argparse.ArgumentParser], None],
+    check_options: Callable[[argparse.ArgumentParser, argparse.Namespace], None],
+) -> argparse.Namespace:
+    """Parse the arguments of a command for one flow of an mm2.properties file."""
+    parser.add_argument("config", type=Path, metavar="mm2.properties")
+    parser.add_argument("--flow", metavar="A->B", help=flow_help)
+    add_options(parser)
+    arguments = parser.parse_args(argv)
+    check_options(parser, arguments)
+    return arguments
 
 
 def output_file(text: str) -> Path:

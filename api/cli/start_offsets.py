@@ -7,16 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from api.cli.output.mirror_client import Output
-from api.cli.program import EXIT_OK
+from api.cli.program import EXIT_OK, add_timeout_option
 from connect.clock import Deadline
 from connect.errors import ConfigError
-from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.start_offsets import read_offsets_file, starts, store_starts
 from connectors.mirrormaker.flow_lookup import named_flow
 
 __all__ = ["add_arguments", "run"]
-
-DEFAULT_TIMEOUT_S = 60.0
 
 
 def add_arguments(start: argparse.ArgumentParser) -> None:
@@ -45,13 +42,7 @@ def add_arguments(start: argparse.ArgumentParser) -> None:
     start.add_argument(
         "--commit", action="store_true", help="store the offsets (default: only show them)"
     )
-    start.add_argument(
-        "--timeout",
-        type=float,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="SECONDS",
-        help="timeout of the whole command",
-    )
+    add_timeout_option(start)
     start.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -70,8 +61,7 @@ def _timestamp_ms(text: str) -> int:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Show or store the offsets; return the exit code. Raises `ConfigError` and `ConnectError`."""
-    named = named_flow(arguments.config, arguments.flow)
-    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    flow = named_flow(arguments.config, arguments.flow)
     if not flow.config.enabled:
         raise ConfigError(f"{flow.name} is not enabled", key=f"{flow.name}.enabled")
     deadline = Deadline(arguments.timeout)

@@ -88,58 +88,33 @@ def broker_code(error: BaseException) -> int | None:
     return None
 
 
+_Code = confluent_kafka.KafkaError
+
 _LIBRDKAFKA_UNAVAILABLE = frozenset(
     {
-        confluent_kafka.KafkaError._TRANSPORT,
-        confluent_kafka.KafkaError._ALL_BROKERS_DOWN,
-        confluent_kafka.KafkaError._RESOLVE,
-        confluent_kafka.KafkaError._DESTROY_BROKER,
-        confluent_kafka.KafkaError._UNKNOWN_BROKER,
+        _Code._TRANSPORT,
+        _Code._ALL_BROKERS_DOWN,
+        _Code._RESOLVE,
+        _Code._DESTROY_BROKER,
+        _Code._UNKNOWN_BROKER,
     }
 )
-_LIBRDKAFKA_TIMEOUT = frozenset(
-    {
-        confluent_kafka.KafkaError._TIMED_OUT,
-        confluent_kafka.KafkaError._MSG_TIMED_OUT,
-        confluent_kafka.KafkaError._TIMED_OUT_QUEUE,
-    }
-)
+_LIBRDKAFKA_TIMEOUT = frozenset({_Code._TIMED_OUT, _Code._MSG_TIMED_OUT, _Code._TIMED_OUT_QUEUE})
 _LIBRDKAFKA_RETRIABLE = frozenset(
     {
-        confluent_kafka.KafkaError._QUEUE_FULL,
-        confluent_kafka.KafkaError._RETRY,
-        confluent_kafka.KafkaError._WAIT_COORD,
-        confluent_kafka.KafkaError._WAIT_CACHE,
-        confluent_kafka.KafkaError._PREV_IN_PROGRESS,
-        confluent_kafka.KafkaError._IN_PROGRESS,
-        confluent_kafka.KafkaError._OUTDATED,
+        _Code._QUEUE_FULL,
+        _Code._RETRY,
+        _Code._WAIT_COORD,
+        _Code._WAIT_CACHE,
+        _Code._PREV_IN_PROGRESS,
+        _Code._IN_PROGRESS,
+        _Code._OUTDATED,
     }
 )
-_LIBRDKAFKA_SETUP = frozenset(
-    {
-        confluent_kafka.KafkaError._INVALID_ARG,
-        confluent_kafka.KafkaError._NOT_CONFIGURED,
-        confluent_kafka.KafkaError._NOT_IMPLEMENTED,
-    }
-)
-_LIBRDKAFKA_LOGIN = frozenset(
-    {
-        confluent_kafka.KafkaError._AUTHENTICATION,
-        confluent_kafka.KafkaError._SSL,
-    }
-)
-_LIBRDKAFKA_CORRUPT = frozenset(
-    {
-        confluent_kafka.KafkaError._BAD_MSG,
-        confluent_kafka.KafkaError._BAD_COMPRESSION,
-    }
-)
-_LIBRDKAFKA_UNKNOWN_TOPIC = frozenset(
-    {
-        confluent_kafka.KafkaError._UNKNOWN_TOPIC,
-        confluent_kafka.KafkaError._UNKNOWN_PARTITION,
-    }
-)
+_LIBRDKAFKA_SETUP = frozenset({_Code._INVALID_ARG, _Code._NOT_CONFIGURED, _Code._NOT_IMPLEMENTED})
+_LIBRDKAFKA_LOGIN = frozenset({_Code._AUTHENTICATION, _Code._SSL})
+_LIBRDKAFKA_CORRUPT = frozenset({_Code._BAD_MSG, _Code._BAD_COMPRESSION})
+_LIBRDKAFKA_UNKNOWN_TOPIC = frozenset({_Code._UNKNOWN_TOPIC, _Code._UNKNOWN_PARTITION})
 
 
 def from_librdkafka(
@@ -163,7 +138,7 @@ def from_librdkafka(
         return DeadlineExceeded(text)
     if code in _LIBRDKAFKA_UNKNOWN_TOPIC:
         return RetriableBrokerError(text, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if code == confluent_kafka.KafkaError._NOENT:
+    if code == _Code._NOENT:
         # librdkafka's answer to listing offsets of partitions that have no leader, or do not exist
         # yet.
         return RetriableBrokerError(text, ErrorCode.LEADER_NOT_AVAILABLE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import ssl
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
@@ -62,14 +63,11 @@ class RestClient:
         if body is not None:
             sent["Content-Type"] = "application/json"
         try:
-            connection = self._connection(parts, timeout_s or self._timeout_s)
-            try:
+            with closing(self._connection(parts, timeout_s or self._timeout_s)) as connection:
                 connection.request(method, target or "/", body=body, headers=sent)
                 answer = connection.getresponse()
                 found = {name.lower(): value for name, value in answer.getheaders()}
                 return RestAnswer(answer.status, answer.read(_MAX_BODY_BYTES), found)
-            finally:
-                connection.close()
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = str(error) or type(error).__name__
             raise WorkerUnreachable(f"{method} {url}: {reason}") from error

@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from connect.errors import ConfigError
 
-__all__ = ["Property", "load_properties", "parse_properties", "read_properties", "scan_properties"]
+__all__ = [
+    "Property",
+    "load_properties",
+    "parse_properties",
+    "read_properties",
+    "scan_properties",
+    "without_prefix",
+]
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -140,3 +150,12 @@ def _looks_like_utf8(text: str) -> bool:
     except (UnicodeEncodeError, UnicodeDecodeError):
         return False
     return True
+
+
+def without_prefix(props: Mapping[str, T], prefix: str) -> dict[str, T]:
+    """Return the properties with this prefix, without it."""
+    return {
+        key[len(prefix) :]: value
+        for key, value in props.items()
+        if key.startswith(prefix) and len(key) > len(prefix)
+    }

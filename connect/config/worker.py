@@ -7,11 +7,11 @@ configs and statuses, so its config may omit them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypedDict
+from dataclasses import dataclass, field, replace
 
 from connect.config.definition import ConfigDef, ParsedConfig
 from connect.config.otlp_keys import OTLP_ENDPOINT
+from connect.config.properties import without_prefix
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.config.types import SecretStr
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF, STANDALONE_CONFIG_DEF
@@ -84,8 +84,8 @@ class WorkerConfig:
         Raises the first ConfigError.
         """
         parsed = _NEEDED_CONFIG_DEF.parse(props)
-        return cls(
-            **_shared(parsed),
+        return replace(
+            cls._common(parsed),
             offset_storage_topic=parsed.string("offset.storage.topic"),
             offset_storage_partitions=parsed.integer("offset.storage.partitions"),
             offset_storage_replication_factor=parsed.integer("offset.storage.replication.factor"),
@@ -107,7 +107,28 @@ class WorkerConfig:
                 " value. Set it, or set offset.storage.sql.url.",
                 key="offset.storage.file.filename",
             )
-        return cls(**_shared(parsed), offset_storage_file=file, offset_storage_sql_url=url)
+        common = cls._common(parsed)
+        return replace(common, offset_storage_file=file, offset_storage_sql_url=url)
+
+    @classmethod
+    def _common(cls, parsed: ParsedConfig) -> WorkerConfig:
+        """Return a config with the settings that all kinds of workers have."""
+        return cls(
+            originals=parsed.originals,
+            key_converter=parsed.string("key.converter"),
+            value_converter=parsed.string("value.converter"),
+            header_converter=parsed.string("header.converter"),
+            override_policy=parsed.string("connector.client.config.override.policy"),
+            topic_creation_enable=parsed.boolean("topic.creation.enable"),
+            topic_tracking_enable=parsed.boolean("topic.tracking.enable"),
+            topic_tracking_allow_reset=parsed.boolean("topic.tracking.allow.reset"),
+            otlp_endpoint=parsed.optional_string(OTLP_ENDPOINT.name),
+            offset_flush_interval_s=parsed.integer("offset.flush.interval.ms") / 1000,
+            offset_flush_timeout_s=parsed.integer("offset.flush.timeout.ms") / 1000,
+            task_shutdown_graceful_timeout_s=(
+                parsed.integer("task.shutdown.graceful.timeout.ms") / 1000
+            ),
+        )
 
     def own_client_properties(self, purpose: str) -> dict[str, str]:
         """Return Java properties of a client for the worker's internal topics.
@@ -128,7 +149,7 @@ class WorkerConfig:
             "bootstrap.servers": self.originals["bootstrap.servers"],
             "client.id": client_id,
             **_TASK_PRODUCER_DEFAULTS,
-            **_without_prefix(self.originals, "producer."),
+            **without_prefix(self.originals, "producer."),
         }
 
     def task_consumer_properties(self, connector: str, client_id: str) -> dict[str, str]:
@@ -138,7 +159,7 @@ class WorkerConfig:
             "group.id": f"connect-{connector}",
             "client.id": client_id,
             "auto.offset.reset": "earliest",
-            **_without_prefix(self.originals, "consumer."),
+            **without_prefix(self.originals, "consumer."),
         }
 
     def task_admin_properties(self, client_id: str) -> dict[str, str]:
@@ -149,52 +170,8 @@ class WorkerConfig:
         return {
             **own,
             "client.id": client_id,
-            **_without_prefix(self.originals, "admin."),
+            **without_prefix(self.originals, "admin."),
         }
-
-
-class _Shared(TypedDict):
-    """The fields that all kinds of workers have."""
-
-    originals: Mapping[str, str]
-    key_converter: str
-    value_converter: str
-    header_converter: str
-    override_policy: str
-    topic_creation_enable: bool
-    topic_tracking_enable: bool
-    topic_tracking_allow_reset: bool
-    otlp_endpoint: str | None
-    offset_flush_interval_s: float
-    offset_flush_timeout_s: float
-    task_shutdown_graceful_timeout_s: float
-
-
-def _shared(parsed: ParsedConfig) -> _Shared:
-    return {
-        "originals": parsed.originals,
-        "key_converter": parsed.string("key.converter"),
-        "value_converter": parsed.string("value.converter"),
-        "header_converter": parsed.string("header.converter"),
-        "override_policy": parsed.string("connector.client.config.override.policy"),
-        "topic_creation_enable": parsed.boolean("topic.creation.enable"),
-        "topic_tracking_enable": parsed.boolean("topic.tracking.enable"),
-        "topic_tracking_allow_reset": parsed.boolean("topic.tracking.allow.reset"),
-        "otlp_endpoint": parsed.optional_string(OTLP_ENDPOINT.name),
-        "offset_flush_interval_s": parsed.integer("offset.flush.interval.ms") / 1000,
-        "offset_flush_timeout_s": parsed.integer("offset.flush.timeout.ms") / 1000,
-        "task_shutdown_graceful_timeout_s": (
-            parsed.integer("task.shutdown.graceful.timeout.ms") / 1000
-        ),
-    }
-
-
-def _without_prefix(props: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {
-        key[len(prefix) :]: value
-        for key, value in props.items()
-        if key.startswith(prefix) and len(key) > len(prefix)
-    }
 
 
 def _topic_configs(props: Mapping[str, str], kind: str) -> dict[str, str]:
@@ -204,6 +181,6 @@ def _topic_configs(props: Mapping[str, str], kind: str) -> dict[str, str]:
     own = {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
     return {
         name: value
-        for name, value in _without_prefix(props, f"{kind}.storage.").items()
+        for name, value in without_prefix(props, f"{kind}.storage.").items()
         if name not in own
     }

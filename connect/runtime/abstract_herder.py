@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import closing
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
@@ -31,7 +32,7 @@ from connect.runtime.rest_entities import (
     TaskStateInfo,
 )
 from connect.runtime.restart_plan import RestartPlan, plan_restart
-from connect.runtime.states import InstanceId, Status
+from connect.runtime.states import InstanceId, Status, TargetState
 from connect.runtime.tasks.active_topics import ActiveTopics
 from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config
 from connect.runtime.worker import Worker
@@ -71,6 +72,8 @@ class AbstractHerder(ABC):
             exactly_once=exactly_once,
         )
         self._cluster_id: str | None = None
+        self._ended: bool | None = None
+        """Whether everything ended in time; None: it was not stopped."""
         self._topics = ActiveTopics(status_store, worker.clock)
         if worker.config.topic_tracking_enable:
             worker.topic_used = self._topics.used
@@ -101,6 +104,36 @@ class AbstractHerder(ABC):
 
         Raises `BadRequest` if it is not stopped.
         """
+
+    @abstractmethod
+    def _stop(self, deadline: Deadline) -> bool:
+        """Stop everything. Return False if something did not end in time."""
+
+    def stop(self, deadline: Deadline) -> bool:
+        """Stop everything. Another call only returns the result of the first."""
+        if self._ended is None:
+            self._ended = self._stop(deadline)
+        return self._ended
+
+    @abstractmethod
+    def _set_target(self, name: str, target: TargetState) -> None: ...
+
+    @abstractmethod
+    def _begin_restart(self, name: str) -> Future[None]:
+        """Begin to restart a connector. The result is done when it has started."""
+
+    def pause_connector(self, name: str) -> None:
+        self._set_target(name, TargetState.PAUSED)
+
+    def resume_connector(self, name: str) -> None:
+        self._set_target(name, TargetState.STARTED)
+
+    def restart_connector(self, name: str) -> None:
+        """Restart a connector, and return when it has started. Raises the error that prevents the
+        start.
+        """
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
+        await_ready(self._begin_restart(name), deadline)
 
     def connector_config(self, name: str) -> Mapping[str, str]:
         config = self._raw_config(name)
@@ -138,16 +171,13 @@ class AbstractHerder(ABC):
     def kafka_cluster_id(self) -> str:
         """Return the id of the worker's Kafka cluster. Cached after the first call."""
         if self._cluster_id is None:
-            admin = Admin(self._worker.config.own_client_properties("shared-admin"))
-            try:
+            with closing(Admin(self._worker.config.own_client_properties("shared-admin"))) as admin:
                 self._cluster_id = admin.cluster_id(_CLUSTER_ID_S)
-            finally:
-                admin.close()
         return self._cluster_id
 
     def connector_offsets(self, name: str) -> list[OffsetEntry]:
         config = self._worker.resolved(self.connector_config(name))
-        return self._offsets.read(name, config, Deadline(REQUEST_TIMEOUT_S, self._worker.clock))
+        return self._offsets.read(name, config, self._deadline(REQUEST_TIMEOUT_S))
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
         def alter(config: Mapping[str, str], deadline: Deadline) -> str:
@@ -196,6 +226,9 @@ class AbstractHerder(ABC):
         if error is not None:
             raise error
         return {key: value for key, value in named.items() if value is not None}
+
+    def _deadline(self, seconds: float) -> Deadline:
+        return Deadline(seconds, self._worker.clock)
 
     def _need_topic_tracking(self) -> None:
         if not self._worker.config.topic_tracking_enable:

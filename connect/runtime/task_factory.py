@@ -40,12 +40,12 @@ from connect.runtime.source.exactly_once_task import (
     ExactlyOnceSourceTask,
     Transactions,
 )
+from connect.runtime.source.loop import RecordTaskParts
 from connect.runtime.source.task import WorkerSourceTask
 from connect.runtime.source.topic_creation import parse_topic_groups
 from connect.runtime.source.topic_creator import TopicCreator
 from connect.runtime.source.transaction_boundaries import make_boundaries, transfer_boundary_s
 from connect.runtime.states import InstanceId
-from connect.runtime.tasks.own_offset_store import TaskWithOwnOffsets
 from connect.runtime.tasks.record_converters import Converters
 from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext
 from connect.runtime.transfer.exactly_once_task import ExactlyOnceTransferTask
@@ -137,10 +137,28 @@ class WorkerTaskFactory:
 
     def _source_task(self, new: NewTask, task: SourceTask | TransferTask) -> WorkerTask:
         own = self._stores.of_task(new.instance, new.connector_config)
-        if own is None:
-            return self._task_on(self._stores.shared, new, task)
-        made = self._task_on(own, new, task)
-        return TaskWithOwnOffsets(made, own, self._clock)
+        store = self._stores.shared if own is None else own
+        context = self._task_context(new, store, own=own is not None)
+        writer = OffsetWriter(store, new.instance.connector)
+        interval_s = self._config.offset_flush_interval_s
+        timeout_s = self._config.offset_flush_timeout_s
+        if isinstance(task, TransferTask):
+            return WorkerTransferTask(
+                task,
+                context,
+                new.task_config,
+                writer,
+                self._record_transforms(new, task),
+                commit_interval_s=interval_s,
+                commit_timeout_s=timeout_s,
+                clock=self._clock,
+            )
+        return WorkerSourceTask(
+            self._record_task_parts(new, task, context),
+            writer,
+            commit_interval_s=interval_s,
+            commit_timeout_s=timeout_s,
+        )
 
     def _exactly_once_task(
         self, new: NewTask, task: SourceTask, plan: ExactlyOncePlan
@@ -156,18 +174,11 @@ class WorkerTaskFactory:
         boundaries, asked = make_boundaries(
             new.connector_config, self._config.offset_flush_interval_s, self._clock
         )
-        context = self._task_context(new, store.store)
+        context = self._task_context(new, store.store, own=True)
         context.transactions = asked
         return ExactlyOnceSourceTask(
-            task,
-            context,
-            new.task_config,
+            self._record_task_parts(new, task, context),
             Transactions(plan, producer, store, boundaries),
-            self._converters.of(new.connector_config),
-            self._chain_of(new, task),
-            self._source_errors(new),
-            topics=self._topic_creator(new),
-            clock=self._clock,
         )
 
     def _exactly_once_transfer(
@@ -192,47 +203,27 @@ class WorkerTaskFactory:
             boundary_s=boundary_s,
             clock=self._clock,
         )
-        context = self._task_context(new, store.store)
         return ExactlyOnceTransferTask(
             task,
-            context,
+            self._task_context(new, store.store, own=True),
             new.task_config,
             transactions,
-            store.store,
             self._clock,
             transforms=self._record_transforms(new, task),
         )
 
-    def _task_on(
-        self, store: OffsetStore, new: NewTask, task: SourceTask | TransferTask
-    ) -> WorkerTask:
-        context = self._task_context(new, store)
-        writer = OffsetWriter(store, new.instance.connector)
-        interval_s = self._config.offset_flush_interval_s
-        timeout_s = self._config.offset_flush_timeout_s
-        if isinstance(task, TransferTask):
-            return WorkerTransferTask(
-                task,
-                context,
-                new.task_config,
-                writer,
-                self._record_transforms(new, task),
-                commit_interval_s=interval_s,
-                commit_timeout_s=timeout_s,
-                clock=self._clock,
-            )
-        return WorkerSourceTask(
+    def _record_task_parts(
+        self, new: NewTask, task: SourceTask, context: WorkerTaskContext
+    ) -> RecordTaskParts:
+        return RecordTaskParts(
             task,
             context,
             new.task_config,
-            writer,
             self._converters.of(new.connector_config),
             self._chain_of(new, task),
             self._source_errors(new),
-            commit_interval_s=interval_s,
-            commit_timeout_s=timeout_s,
-            topics=self._topic_creator(new),
-            clock=self._clock,
+            self._topic_creator(new),
+            self._clock,
         )
 
     def _topic_creator(self, new: NewTask) -> TopicCreator | None:
@@ -299,7 +290,9 @@ class WorkerTaskFactory:
             errors.report_to([LogReporter(str(new.instance), metrics, describe)])
         return errors
 
-    def _task_context(self, new: NewTask, store: OffsetStore) -> WorkerTaskContext:
+    def _task_context(self, new: NewTask, store: OffsetStore, *, own: bool) -> WorkerTaskContext:
+        """Return the context of a task whose offsets are in `store`. `own`: the task opens and
+        closes the store."""
         return WorkerTaskContext(
             connector_name=new.instance.connector,
             task_index=new.instance.task,
@@ -310,6 +303,7 @@ class WorkerTaskFactory:
             topic_used=lambda topic: self._topic_used(new.instance, topic),
             clock=self._clock,
             figures=new.figures,
+            own_offsets=store if own else None,
         )
 
     def _chain_of(self, new: NewTask, task: SourceTask) -> TransformChain:

@@ -31,7 +31,6 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
-    create_engine,
     delete,
     exc,
     make_url,
@@ -43,6 +42,7 @@ from connect.config.types import SecretStr
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
 from connect.storage.offset_codec import decode_key
+from connect.storage.sql_engine import sql_engine
 
 __all__ = ["OffsetDatabaseUnavailable", "SqlOffsetStore", "open_sql_offset_store"]
 
@@ -51,10 +51,6 @@ _log = logging.getLogger(__name__)
 _FILE_KEY, _URL_KEY = "offset.storage.file.filename", "offset.storage.sql.url"
 # The first bytes of files in Java's object serialization format.
 _JAVA_SERIALIZED = b"\xac\xed"
-# A commit of offsets has 5 s by default; a longer lock belongs to another program.
-_LOCK_TIMEOUT_S = 5
-_CONNECT_TIMEOUT_S = 10
-_STATEMENT_TIMEOUT_MS = 30_000
 # Old releases of SQLite accept at most 999 values in one statement.
 _CHUNK = 500
 
@@ -89,9 +85,7 @@ class SqlOffsetStore:
 
     def __init__(self, url: URL) -> None:
         self._name = url.render_as_string(hide_password=True)
-        self._engine = create_engine(
-            url, pool_pre_ping=True, hide_parameters=True, connect_args=_connect_arguments(url)
-        )
+        self._engine = sql_engine(url)
         self._writes: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._stopping = False
@@ -239,14 +233,3 @@ def _row(key: bytes, value: bytes) -> dict[str, Any]:
     decoded = decode_key(key)
     connector = "" if decoded is None else decoded[0]
     return {"digest": _digest(key), "connector": connector, "key": key, "value": value}
-
-
-def _connect_arguments(url: URL) -> dict[str, Any]:
-    if url.get_backend_name() == "sqlite":
-        return {"timeout": _LOCK_TIMEOUT_S}
-    if url.get_driver_name() in ("psycopg", "psycopg2"):
-        return {
-            "connect_timeout": _CONNECT_TIMEOUT_S,
-            "options": f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}",
-        }
-    return {}

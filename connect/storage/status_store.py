@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -46,13 +46,20 @@ _PRODUCER_PROPERTIES = {
 }
 
 
-class StatusStore(Protocol):
-    """The interface of status stores.
+class StatusStore(ABC):
+    """The base of status stores. A subclass writes, and keeps what was read in `_table`.
 
     Safe from any thread between `start` and `stop`, which its owner calls once each. Writes do not
     block, and become visible when they are read back. A failed write is retried until this worker
     writes a newer status of the same instance or joins a newer generation; then it is dropped.
     """
+
+    def __init__(self) -> None:
+        # Guards the fields of a store.
+        self._changed = threading.Condition()
+        self._table = StatusTable()
+        self._deleted: Callable[[InstanceId], None] = lambda _: None
+        self._topic_deleted: Callable[[str, str], None] = lambda _, __: None
 
     def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
         """Set the listener before `start`, at most once.
@@ -61,46 +68,72 @@ class StatusStore(Protocol):
         it must not block. Deleting a connector's status also deletes those of its tasks, with one
         call.
         """
+        self._deleted = deleted
 
     def set_topic_listener(self, deleted: Callable[[str, str], None]) -> None:
         """Set the listener for deleted topics of connectors, as `set_listener` does for statuses.
 
         `deleted` gets the names of the connector and of the topic.
         """
+        self._topic_deleted = deleted
 
+    @abstractmethod
     def start(self, deadline: Deadline) -> None:
         """Open the store and read everything in it."""
 
+    @abstractmethod
     def put(self, instance: InstanceId, status: InstanceStatus) -> None:
         """Write a status unconditionally. DESTROYED deletes it."""
 
+    @abstractmethod
     def put_safe(self, instance: InstanceId, status: InstanceStatus) -> None:
         """Write a status unless another worker of a newer generation already wrote one."""
 
+    @abstractmethod
     def put_topic(self, status: TopicStatus) -> None:
         """Record that a connector uses a topic."""
 
-    def get(self, instance: InstanceId) -> InstanceStatus | None: ...
+    def get(self, instance: InstanceId) -> InstanceStatus | None:
+        with self._changed:
+            return self._table.get(instance)
+
     def get_all(self, connector: str) -> dict[int, InstanceStatus]:
         """Return the statuses of a connector's tasks by number, in order."""
+        with self._changed:
+            return self._table.tasks_of(connector)
 
     def connectors(self) -> set[str]:
         """Return all connectors that have a status, including those without a config."""
+        with self._changed:
+            return self._table.connectors()
 
-    def get_topic(self, connector: str, topic: str) -> TopicStatus | None: ...
-    def get_topics(self, connector: str) -> list[TopicStatus]: ...
+    def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
+        with self._changed:
+            return self._table.topics_of(connector).get(topic)
+
+    def get_topics(self, connector: str) -> list[TopicStatus]:
+        with self._changed:
+            return list(self._table.topics_of(connector).values())
+
+    @abstractmethod
     def delete_topic(self, connector: str, topic: str) -> None: ...
+
     def delete_topics(self, connector: str) -> None:
         """Delete the records of topics that the connector used, as far as read by now."""
+        for status in self.get_topics(connector):
+            self.delete_topic(connector, status.topic)
 
+    @abstractmethod
     def flush(self, deadline: Deadline) -> bool:
         """Wait until all pending writes succeeded or were dropped. Return False after the
         deadline.
         """
 
+    @abstractmethod
     def refresh(self, deadline: Deadline) -> None:
         """Wait until all earlier writes, by any worker, are visible. Raises `DeadlineExceeded`."""
 
+    @abstractmethod
     def stop(self, deadline: Deadline) -> None:
         """Finish pending writes, as far as the deadline allows, and close."""
 
@@ -127,7 +160,7 @@ class _Standing:
     seen: bool = False
 
 
-class KafkaStatusStore:
+class KafkaStatusStore(StatusStore):
     """Statuses on a compacted topic.
 
     `client_properties` are Java client properties of the worker's cluster.
@@ -142,19 +175,15 @@ class KafkaStatusStore:
         make_log: Callable[..., TopicLog] = TopicLog,
     ) -> None:
         """Create the store. `make_log` creates the log; simulations pass another one."""
+        super().__init__()
         self._clock = clock
-        # Guards all fields below. Sends do not block, and happen under the lock to keep their
-        # order.
-        self._changed = threading.Condition()
-        self._table = StatusTable()
+        # Guarded by `_changed`. Sends do not block, and happen under the lock to keep their order.
         self._generation = 0
         self._sequence = 0
         self._newest: dict[InstanceId, int] = {}
         self._standing: dict[bytes, _Standing] = {}
         self._unsettled = 0
         self._failed: list[_Write] = []
-        self._deleted: Callable[[InstanceId], None] = lambda _: None
-        self._topic_deleted: Callable[[str, str], None] = lambda _, __: None
         self._log = make_log(
             topic.name,
             client_properties,
@@ -166,12 +195,6 @@ class KafkaStatusStore:
         self._retries = BackgroundLoop(
             f"status-retry-{topic.name}", self._retry, interval_s=_IDLE_S, clock=clock
         )
-
-    def set_listener(self, deleted: Callable[[InstanceId], None]) -> None:
-        self._deleted = deleted
-
-    def set_topic_listener(self, deleted: Callable[[str, str], None]) -> None:
-        self._topic_deleted = deleted
 
     def start(self, deadline: Deadline) -> None:
         self._log.start(deadline)
@@ -187,33 +210,13 @@ class KafkaStatusStore:
         key = topic_key(status.connector, status.topic)
         self._submit(_Write(key, encode_topic_status(status)))
 
-    def get(self, instance: InstanceId) -> InstanceStatus | None:
-        with self._changed:
-            return self._table.get(instance)
-
-    def get_all(self, connector: str) -> dict[int, InstanceStatus]:
-        with self._changed:
-            return self._table.tasks_of(connector)
-
     def connectors(self) -> set[str]:
         with self._changed:
             written = {instance.connector for instance in self._newest if not instance.is_task}
             return self._table.connectors() | written
 
-    def get_topic(self, connector: str, topic: str) -> TopicStatus | None:
-        with self._changed:
-            return self._table.topics_of(connector).get(topic)
-
-    def get_topics(self, connector: str) -> list[TopicStatus]:
-        with self._changed:
-            return list(self._table.topics_of(connector).values())
-
     def delete_topic(self, connector: str, topic: str) -> None:
         self._submit(_Write(topic_key(connector, topic), None))
-
-    def delete_topics(self, connector: str) -> None:
-        for status in self.get_topics(connector):
-            self.delete_topic(connector, status.topic)
 
     def flush(self, deadline: Deadline) -> bool:
         with self._changed:

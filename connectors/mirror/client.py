@@ -8,7 +8,6 @@ Source: KIP-382 and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from connect.clients.librdkafka.admin import Admin
@@ -94,12 +93,7 @@ class MirrorClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

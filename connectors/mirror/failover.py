@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -116,12 +117,9 @@ def plan_move(
 
 def _live(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
     _contact(clusters, deadline)
-    source = ConsumerGroups(_admin(clusters, "from"))
-    try:
+    with closing(ConsumerGroups(_admin(clusters, "from"))) as source:
         wanted = [group for group in source.list_groups(deadline) if groups.fullmatch(group)]
         found = source.committed(sorted(wanted), deadline)
-    finally:
-        source.close()
     unreadable = {g: str(each) for g, each in found.items() if isinstance(each, ConnectError)}
     targets = [
         target
@@ -136,11 +134,8 @@ def _live(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> Mo
 
 def _contact(clusters: MoveClusters, deadline: Deadline) -> None:
     """Raise within a short timeout if the groups' cluster does not answer."""
-    admin = Admin(_admin(clusters, "from"))
-    try:
+    with closing(Admin(_admin(clusters, "from"))) as admin:
         admin.cluster_id(min(_CONTACT_S, max(1.0, deadline.remaining())))
-    finally:
-        admin.close()
 
 
 def _targets(
@@ -177,7 +172,7 @@ def _new_name(flow: FlowProps, topic: str, *, backwards: bool) -> str | None:
         return original if original and _is_copied(flow, original) else None
     if policy.topic_source(topic) == target or not _is_copied(flow, topic):
         return None
-    return policy.format_remote_topic(source, topic)
+    return policy.remote_topic(source, topic)
 
 
 def _is_copied(flow: FlowProps, topic: str) -> bool:
@@ -348,8 +343,7 @@ def commit_moves(
     outcome: dict[str, str | None] = {}
     if not writes:
         return outcome
-    target = ConsumerGroups(_admin(clusters, "to"))
-    try:
+    with closing(ConsumerGroups(_admin(clusters, "to"))) as target:
         states = target.list_groups(deadline, writes)
         for group in list(writes):
             listing = states.get(group)
@@ -365,8 +359,6 @@ def commit_moves(
                 outcome[group] = _has_members(group)
             else:
                 outcome[group] = str(error)
-    finally:
-        target.close()
     return outcome
 
 

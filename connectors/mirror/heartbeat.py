@@ -129,7 +129,7 @@ class MirrorHeartbeatTask(SourceTask):
 
     @classmethod
     def transforms_records(cls) -> bool:
-        """The flow's transformations are for copied records."""
+        """Return False: the flow's transformations are for copied records only."""
         return False
 
     def start(self, config: Mapping[str, str]) -> None:

@@ -27,7 +27,6 @@ __all__ = [
     "OffsetTopics",
     "RenamingReplicationPolicy",
     "ReplicationPolicy",
-    "RoutedPolicy",
     "is_cycle",
     "offset_topics",
     "replication_policy",
@@ -53,13 +52,18 @@ class ReplicationPolicy(ABC):
     """Names the topics on the target. A custom policy subclasses this, takes the properties in its
     constructor, and implements the three abstract methods."""
 
+    chain: TransformChain | None = None
+    """The flow's transformations, which may rename copies and change their records, for example
+    with RegexRouter. The source of a topic that they renamed cannot be told from its name."""
+
     def __init__(self, props: Mapping[str, str] | None = None) -> None:
         """`props`: the connector's (or client's) flat Java properties."""
         self.props: Mapping[str, str] = dict(props or {})
 
     @abstractmethod
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Return the target's name of `topic` when it is copied from `source_alias`."""
+        """Return the target's name of `topic` when it is copied from `source_alias`, before the
+        flow's transformations: use `remote_topic`."""
 
     @abstractmethod
     def topic_source(self, topic: str) -> str | None:
@@ -70,6 +74,20 @@ class ReplicationPolicy(ABC):
     def upstream_topic(self, topic: str) -> str | None:
         """Return the name of `topic` on the cluster that it was copied from; None for a topic that
         is not a copy."""
+
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        """Return the target's name of `topic` when it is copied from `source_alias`. Heartbeats
+        topics are the mirror's own and keep the policy's names."""
+        named = self.format_remote_topic(source_alias, topic)
+        if self.chain is None or self.is_heartbeats_topic(topic):
+            return named
+        return self.chain.route(named).topic
+
+    def changes_records(self, source_alias: str, topic: str) -> bool:
+        """Whether transformations may change or drop records of this topic of the source."""
+        if self.chain is None or self.is_heartbeats_topic(topic):
+            return False
+        return bool(self.chain.route(self.format_remote_topic(source_alias, topic)).chain)
 
     def original_topic(self, topic: str) -> str:
         """Return the name of `topic` on its first cluster, over any number of hops."""
@@ -287,66 +305,6 @@ def _wrong_mapping(path: str, reason: str) -> ConfigError:
     )
 
 
-class RoutedPolicy(ReplicationPolicy):
-    """A policy whose names the flow's transformations change, for example with RegexRouter.
-
-    Heartbeats topics keep the policy's names: they are the mirror's own. The source of a renamed
-    topic cannot be told from its name.
-    """
-
-    def __init__(self, policy: ReplicationPolicy, chain: TransformChain) -> None:
-        super().__init__(policy.props)
-        self._policy = policy
-        self._chain = chain
-
-    def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        named = self.named(source_alias, topic)
-        return named if self.is_heartbeats_topic(topic) else self._chain.route(named).topic
-
-    def named(self, source_alias: str, topic: str) -> str:
-        """Return the name that the policy gives the topic, which transformations get."""
-        return self._policy.format_remote_topic(source_alias, topic)
-
-    def changes_records(self, source_alias: str, topic: str) -> bool:
-        """Whether transformations may change or drop records of this topic of the source."""
-        if self.is_heartbeats_topic(topic):
-            return False
-        return bool(self._chain.route(self.named(source_alias, topic)).chain)
-
-    def topic_source(self, topic: str) -> str | None:
-        return self._policy.topic_source(topic)
-
-    def upstream_topic(self, topic: str) -> str | None:
-        return self._policy.upstream_topic(topic)
-
-    def original_topic(self, topic: str) -> str:
-        return self._policy.original_topic(topic)
-
-    def heartbeats_topic(self) -> str:
-        return self._policy.heartbeats_topic()
-
-    def offset_syncs_topic(self, alias: str) -> str:
-        return self._policy.offset_syncs_topic(alias)
-
-    def offset_map_topic(self, alias: str) -> str:
-        return self._policy.offset_map_topic(alias)
-
-    def checkpoints_topic(self, alias: str) -> str:
-        return self._policy.checkpoints_topic(alias)
-
-    def is_heartbeats_topic(self, topic: str) -> bool:
-        return self._policy.is_heartbeats_topic(topic)
-
-    def is_checkpoints_topic(self, topic: str) -> bool:
-        return self._policy.is_checkpoints_topic(topic)
-
-    def is_mm2_internal_topic(self, topic: str) -> bool:
-        return self._policy.is_mm2_internal_topic(topic)
-
-    def is_internal_topic(self, topic: str) -> bool:
-        return self._policy.is_internal_topic(topic)
-
-
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
     """Whether `topic` came, over any number of hops, from the cluster that it would be copied
     to."""
@@ -374,8 +332,8 @@ ENTRY_POINTS = "kafka_connect_mirror.replication_policies"
 
 def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
     """Create the policy that `replication.policy.class` names: the name of a built-in policy (as in
-    Java for Java's), an entry point, or the path of a Python class. Names that the properties'
-    `transforms` change are changed. Raises `ConfigError` for any other value."""
+    Java for Java's), an entry point, or the path of a Python class. The properties' `transforms`
+    are its `chain`. Raises `ConfigError` for any other value."""
     name = props.get(POLICY_CLASS_KEY, f"{JAVA_PACKAGE}DefaultReplicationPolicy")
     # mypy rejects an abstract class as an argument even where only its subclasses are returned.
     make: Callable[[Mapping[str, str]], ReplicationPolicy] = load_class(
@@ -385,8 +343,9 @@ def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
         ReplicationPolicy,  # type: ignore[type-abstract]
         ENTRY_POINTS,
     )
-    policy, chain = make(props), flow_chain(props)
-    return policy if chain is None else RoutedPolicy(policy, chain)
+    policy = make(props)
+    policy.chain = flow_chain(props)
+    return policy
 
 
 class OffsetTopics(NamedTuple):

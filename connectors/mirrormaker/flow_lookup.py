@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError
+from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.mirror_maker import (
@@ -17,17 +16,7 @@ from connectors.mirrormaker.mirror_maker import (
     resolved_source_config,
 )
 
-__all__ = ["NamedFlow", "is_flow", "load_file", "named_flow"]
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFlow:
-    """A flow that copies topics. `properties`: the resolved properties of its source connector,
-    plus the worker's `spark.*`; they contain secrets. `worker`: the config of its workers."""
-
-    name: str
-    properties: Mapping[str, str] = field(repr=False)
-    worker: WorkerConfig = field(repr=False)
+__all__ = ["is_flow", "load_file", "named_flow"]
 
 
 def load_file(path: Path) -> MirrorMakerConfig:
@@ -44,7 +33,7 @@ def is_flow(plan: FlowPlan, name: str) -> bool:
     return name.replace(" ", "") in (plan.name, f"{plan.source}:{plan.target}")
 
 
-def named_flow(path: Path, name: str | None, option: str = "--flow") -> NamedFlow:
+def named_flow(path: Path, name: str | None, option: str = "--flow") -> DedicatedFlow:
     """Return the flow `A->B` (or `A:B`) of a file; without a name, the only flow that copies.
     `option`: what the user names it with. Raises `ConfigError`."""
     config = load_file(path)
@@ -62,7 +51,7 @@ def named_flow(path: Path, name: str | None, option: str = "--flow") -> NamedFlo
     plan = wanted[0]
     worker = config.worker_config(plan.source, plan.target)
     spark = {key: value for key, value in worker.items() if key.startswith("spark.")}
-    return NamedFlow(
+    return DedicatedFlow(
         plan.name,
         {**spark, **resolved_source_config(config, plan)},
         WorkerConfig.from_properties(worker),

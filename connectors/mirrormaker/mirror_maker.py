@@ -11,6 +11,7 @@ import logging
 import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import quote
@@ -35,7 +36,7 @@ from connect.runtime.plugins.permissions import EVERYTHING
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
 from connectors.mirror.source.connector import validate_source
-from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, contact
+from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, contact
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
 from connectors.mirrormaker.mirror_flow import FlowHerder, FlowPlan, FlowState, MirrorFlow
@@ -334,15 +335,12 @@ class MirrorMaker:
         worker = self._worker_config(plan)
         props = worker.own_client_properties("probe")
         topics = worker_topics(worker)
-        admin = Admin(props)
-        try:
+        with closing(Admin(props)) as admin:
             contact(admin, plan.target, props, CONTACT_TIMEOUT_S)
             if all(topic.replication_factor <= 1 for topic in topics.values()):
                 return
             existing = admin.list_topics(CONTACT_TIMEOUT_S)
             brokers = admin.broker_count(CONTACT_TIMEOUT_S)
-        finally:
-            admin.close()
         lacking = {
             f"{family}.storage.replication.factor={brokers}": topic.name
             for family, topic in topics.items()

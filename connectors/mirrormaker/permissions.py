@@ -100,7 +100,7 @@ def flow_names(config: MirrorMakerConfig, plan: FlowPlan) -> FlowNames:
 
     def copy_of(topic: Pattern) -> Pattern:
         name = "" if topic.name == "*" else topic.name
-        remote = policy.format_remote_topic(plan.source, name)
+        remote = policy.remote_topic(plan.source, name)
         return Pattern(remote, topic.prefixed or not name) if remote else Pattern("*")
 
     topics = _patterns(SOURCE_CONFIG_DEF.keys["topics"].parse, props)
@@ -118,7 +118,7 @@ def flow_names(config: MirrorMakerConfig, plan: FlowPlan) -> FlowNames:
         offsets_side=own.side,
         checkpoints=policy.checkpoints_topic(plan.source),
         heartbeats=policy.heartbeats_topic(),
-        copied_heartbeats=policy.format_remote_topic(plan.source, policy.heartbeats_topic()),
+        copied_heartbeats=policy.remote_topic(plan.source, policy.heartbeats_topic()),
         quarantine=source.mirror_quarantine_topic or "",
     )
 

@@ -46,7 +46,7 @@ class Loop:
 def keeps_names(props: Mapping[str, str]) -> bool:
     """Whether copies made by a connector with these properties keep their source's name."""
     alias = props.get("source.cluster.alias", "")
-    return replication_policy(props).format_remote_topic(alias, PROBE) == PROBE
+    return replication_policy(props).remote_topic(alias, PROBE) == PROBE
 
 
 def find_loops(flows: Mapping[tuple[str, str], Mapping[str, str]]) -> list[Loop]:

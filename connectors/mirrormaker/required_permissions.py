@@ -54,7 +54,7 @@ TOOLS = frozenset({Feature.AUDIT, Feature.BACKFILL})
 
 
 class Pattern(NamedTuple):
-    """A resource's name, or the beginning of names."""
+    """The name of a resource, or the prefix of names."""
 
     name: str
     prefixed: bool = False
@@ -122,6 +122,22 @@ def _one(name: Callable[[FlowNames], str]) -> _Names:
     return lambda names: [Pattern(found)] if (found := name(names)) else []
 
 
+def _topics(names: FlowNames) -> Sequence[Pattern]:
+    return names.topics
+
+
+def _copies(names: FlowNames) -> Sequence[Pattern]:
+    return names.copies
+
+
+def _groups(names: FlowNames) -> Sequence[Pattern]:
+    return names.groups
+
+
+def _worker_topics(names: FlowNames) -> Sequence[Pattern]:
+    return [Pattern(name) for name in names.worker_topics]
+
+
 def _cluster(names: FlowNames) -> Sequence[Pattern]:
     return [Pattern("")]
 
@@ -146,79 +162,40 @@ def _beside_syncs(names: FlowNames) -> Side:
 
 _TOPIC, _GROUP = Resource.TOPIC, Resource.GROUP
 
+_OWN = (_CREATE, _READ, _WRITE)
+"""The operations on a topic of the mirror's own."""
+
+_SYNCS, _MAP = _one(lambda n: n.offset_syncs), _one(lambda n: n.offset_map)
+_PROVENANCE, _CHECKPOINTS = _one(lambda n: n.provenance), _one(lambda n: n.checkpoints)
+_BEATS, _COPIED_BEATS = _one(lambda n: n.heartbeats), _one(lambda n: n.copied_heartbeats)
+_QUARANTINE, _WORKER_GROUP = _one(lambda n: n.quarantine), _one(lambda n: n.worker_group)
+_BACKFILL_GROUP = _one(lambda n: f"{n.worker_group}-backfill")
+
 PERMISSIONS: tuple[_Row, ...] = (
-    _Row(_target, _GROUP, _one(lambda n: n.worker_group), (_READ,), Feature.WORKER),
-    _Row(
-        _target,
-        _TOPIC,
-        lambda n: [Pattern(name) for name in n.worker_topics],
-        (_CREATE, _READ, _WRITE, _DESCRIBE_CONFIGS),
-        Feature.WORKER,
-    ),
-    _Row(_source, _TOPIC, lambda n: n.topics, (_READ, _DESCRIBE_CONFIGS), Feature.COPYING),
-    _Row(
-        _beside_syncs,
-        _TOPIC,
-        _one(lambda n: n.offset_syncs),
-        (_CREATE, _READ, _WRITE),
-        Feature.COPYING,
-    ),
-    _Row(_target, _TOPIC, lambda n: n.copies, (_CREATE, _WRITE), Feature.COPYING),
-    _Row(_target, _TOPIC, lambda n: n.copies, (_ALTER,), Feature.NEW_PARTITIONS),
-    _Row(
-        _beside_syncs,
-        _TOPIC,
-        _one(lambda n: n.offset_map),
-        (_CREATE, _READ, _WRITE),
-        Feature.OFFSET_MAP,
-    ),
-    _Row(_source, _TOPIC, _one(lambda n: n.provenance), (_READ,), Feature.PROVENANCE),
-    _Row(
-        _target,
-        _TOPIC,
-        _one(lambda n: n.provenance),
-        (_CREATE, _READ, _WRITE),
-        Feature.PROVENANCE,
-    ),
-    _Row(_source, _GROUP, lambda n: n.groups, (_DESCRIBE,), Feature.GROUP_OFFSETS),
-    _Row(
-        _target,
-        _TOPIC,
-        _one(lambda n: n.checkpoints),
-        (_CREATE, _READ, _WRITE),
-        Feature.GROUP_OFFSETS,
-    ),
-    _Row(_target, _TOPIC, lambda n: n.copies, (_READ,), Feature.GROUP_SYNC),
-    _Row(_target, _GROUP, lambda n: n.groups, (_READ,), Feature.GROUP_SYNC),
-    _Row(_target, _TOPIC, _one(lambda n: n.heartbeats), (_CREATE, _WRITE), Feature.HEARTBEATS),
-    _Row(
-        _source,
-        _TOPIC,
-        _one(lambda n: n.heartbeats),
-        (_READ, _DESCRIBE_CONFIGS),
-        Feature.COPIED_HEARTBEATS,
-    ),
-    _Row(
-        _target,
-        _TOPIC,
-        _one(lambda n: n.copied_heartbeats),
-        (_CREATE, _WRITE),
-        Feature.COPIED_HEARTBEATS,
-    ),
-    _Row(_target, _TOPIC, lambda n: n.copies, (_ALTER_CONFIGS,), Feature.CONFIG_SYNC),
+    _Row(_target, _GROUP, _WORKER_GROUP, (_READ,), Feature.WORKER),
+    _Row(_target, _TOPIC, _worker_topics, (*_OWN, _DESCRIBE_CONFIGS), Feature.WORKER),
+    _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.COPYING),
+    _Row(_beside_syncs, _TOPIC, _SYNCS, _OWN, Feature.COPYING),
+    _Row(_target, _TOPIC, _copies, (_CREATE, _WRITE), Feature.COPYING),
+    _Row(_target, _TOPIC, _copies, (_ALTER,), Feature.NEW_PARTITIONS),
+    _Row(_beside_syncs, _TOPIC, _MAP, _OWN, Feature.OFFSET_MAP),
+    _Row(_source, _TOPIC, _PROVENANCE, (_READ,), Feature.PROVENANCE),
+    _Row(_target, _TOPIC, _PROVENANCE, _OWN, Feature.PROVENANCE),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.GROUP_OFFSETS),
+    _Row(_target, _TOPIC, _CHECKPOINTS, _OWN, Feature.GROUP_OFFSETS),
+    _Row(_target, _TOPIC, _copies, (_READ,), Feature.GROUP_SYNC),
+    _Row(_target, _GROUP, _groups, (_READ,), Feature.GROUP_SYNC),
+    _Row(_target, _TOPIC, _BEATS, (_CREATE, _WRITE), Feature.HEARTBEATS),
+    _Row(_source, _TOPIC, _BEATS, (_READ, _DESCRIBE_CONFIGS), Feature.COPIED_HEARTBEATS),
+    _Row(_target, _TOPIC, _COPIED_BEATS, (_CREATE, _WRITE), Feature.COPIED_HEARTBEATS),
+    _Row(_target, _TOPIC, _copies, (_ALTER_CONFIGS,), Feature.CONFIG_SYNC),
     _Row(_source, Resource.CLUSTER, _cluster, (_DESCRIBE,), Feature.ACL_SYNC),
     _Row(_target, Resource.CLUSTER, _cluster, (_ALTER,), Feature.ACL_SYNC),
-    _Row(
-        _target,
-        Resource.TRANSACTIONAL_ID,
-        _transactional_ids,
-        (_WRITE,),
-        Feature.EXACTLY_ONCE,
-    ),
-    _Row(_target, _TOPIC, _one(lambda n: n.quarantine), (_CREATE, _WRITE), Feature.QUARANTINE),
-    _Row(_source, _TOPIC, lambda n: n.topics, (_READ,), Feature.AUDIT),
-    _Row(_target, _TOPIC, lambda n: n.copies, (_READ,), Feature.AUDIT),
-    _Row(_target, _GROUP, _one(lambda n: f"{n.worker_group}-backfill"), (_READ,), Feature.BACKFILL),
+    _Row(_target, Resource.TRANSACTIONAL_ID, _transactional_ids, (_WRITE,), Feature.EXACTLY_ONCE),
+    _Row(_target, _TOPIC, _QUARANTINE, (_CREATE, _WRITE), Feature.QUARANTINE),
+    _Row(_source, _TOPIC, _topics, (_READ,), Feature.AUDIT),
+    _Row(_target, _TOPIC, _copies, (_READ,), Feature.AUDIT),
+    _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.BACKFILL),
 )
 
 

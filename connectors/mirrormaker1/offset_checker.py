@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import confluent_kafka
@@ -57,14 +58,11 @@ def group_rows(
         raise found
     owners = _owners(client, group)
     keys = set(owners) | set(found)
-    admin = Admin(client)
-    try:
+    with closing(Admin(client)) as admin:
         if topics is not None:
             counts = admin.list_topics(_TIMEOUT_S)
             keys = {(t, number) for t in topics for number in range(counts.get(t, 0))}
         ends = admin.end_offsets(keys, _TIMEOUT_S)
-    finally:
-        admin.close()
     offsets = {key: each.offset for key, each in found.items()}
     return [
         PartitionRow(group, *key, offsets.get(key), ends[key], owners.get(key))
@@ -77,15 +75,11 @@ def flow_rows(flow: DedicatedFlow, topics: Collection[str] | None) -> list[Parti
     """Return the partitions that a flow copies, ours or Java's. `owner`: the Connect group while it
     has workers. Raises one of `connect.errors`."""
     client = flow.client("offset-checker")
-    target = Admin(client)
-    try:
+    with closing(Admin(client)) as target:
         exists = flow.offsets_topic.name in target.list_topics(_TIMEOUT_S)
-    finally:
-        target.close()
     stored = stored_positions(flow.config, flow.offsets_topic.name, client) if exists else {}
     live = look_at_flow(flow)
-    source = Admin(source_admin(flow.properties))
-    try:
+    with closing(Admin(source_admin(flow.properties))) as source:
         counts = source.list_topics(_TIMEOUT_S)
         keys = {
             key
@@ -93,8 +87,6 @@ def flow_rows(flow: DedicatedFlow, topics: Collection[str] | None) -> list[Parti
             if key[1] < counts.get(key[0], 0) and (topics is None or key[0] in topics)
         }
         ends = source.end_offsets(keys, _TIMEOUT_S)
-    finally:
-        source.close()
     return [
         PartitionRow(
             flow.name,

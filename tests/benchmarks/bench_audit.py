@@ -15,7 +15,7 @@ from connect.clients.cluster.partition_reader import PartitionReader
 from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.auditor import Auditor, AuditSetup, audit_ranges
 from connectors.mirror.audit.plan import AuditRange
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.range_copier import SourceRange, copy_ranges
 from connectors.mirror.copy.settings import EngineSettings
 from tests.benchmarks.arena import open_arena

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from connect.clients.cluster.partition_reader import PartitionReader
 from connectors.mirror.audit.auditor import Auditor, AuditSetup
 from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES, PartitionFacts, plan_ranges
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.range_copier import SourceRange, copy_ranges
 from connectors.mirror.copy.settings import EngineSettings
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment

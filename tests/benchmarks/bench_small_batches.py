@@ -14,12 +14,8 @@ from functools import partial
 from connect.protocol.batches import BatchHeader, read_headers, stamp_for_produce
 from connect.protocol.compiled import native
 from connect.protocol.compression import CODEC_NAMES
-from connectors.mirror.copy.batches.conversion import (
-    Chosen,
-    CopyOptions,
-    outgoing_batches,
-    read_batches,
-)
+from connectors.mirror.copy.batches.choice import CopyOptions, read_batches
+from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from tests.benchmarks.bench_records import batches_of, event, report
 
@@ -31,15 +27,9 @@ _STAMPS = 1_000
 def _converted(data: bytearray, read: Callable[[memoryview], Sequence[BatchHeader]]) -> Chosen:
     budget = MemoryBudget(1 << 30)
     view = memoryview(data)
+    buffer = FetchBuffer(budget, data)
     return outgoing_batches(
-        view,
-        read(view),
-        position=0,
-        max_batch_bytes=1 << 20,
-        aborted=(),
-        options=_OPTIONS,
-        buffer=FetchBuffer(budget, data),
-        budget=budget,
+        FetchedRecords(view, read(view), 0, None, 1 << 20, (), _OPTIONS, buffer, budget)
     )
 
 

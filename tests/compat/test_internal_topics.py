@@ -26,8 +26,8 @@ from connect.storage.config_records import (
     decode_record,
 )
 from connect.storage.config_state import ClusterConfigState
-from connect.storage.config_store import KafkaConfigStore
 from connect.storage.instance_id import InstanceId, State, TargetState
+from connect.storage.kafka_config_store import KafkaConfigStore
 from connect.storage.offset_admin import read_offsets, write_offsets
 from connect.storage.offset_store import KafkaOffsetStore
 from connect.storage.status_records import (

@@ -12,7 +12,6 @@ import pytest
 
 from api.cli.mirror_audit import main
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
-from tests.support.books import offset_map
 from tests.support.killed_mirrors import (
     PROPERTIES,
     caught_up,
@@ -23,6 +22,7 @@ from tests.support.killed_mirrors import (
 )
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.mirrors import java_mirror_maker
+from tests.support.offset_records import offset_map
 from tests.support.producing import numbered, produce
 from tests.support.reading import read_partition
 from tests.support.steady import SteadyWriter

@@ -17,7 +17,6 @@ from kafka.partitioner.default import murmur2
 
 from connectors.mirror.formats import Checkpoint
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
-from tests.support.books import mapping, offset_map, offset_syncs
 from tests.support.java import run_java_class
 from tests.support.mirrored import (
     MirroredFlow,
@@ -27,6 +26,7 @@ from tests.support.mirrored import (
     topic_configs,
 )
 from tests.support.mirrors import java_mirror_maker
+from tests.support.offset_records import mapping, offset_map, offset_syncs
 from tests.support.producing import numbered, produce, produce_transactions
 from tests.support.reading import read_partition
 from tests.support.topics import end_offset, has_topic

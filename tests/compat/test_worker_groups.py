@@ -12,8 +12,8 @@ from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import Deadline
 from connect.protocol.membership import ConnectorTask
 from connect.runtime.distributed.assignment import ConfigView
-from connect.storage.config_store import KafkaConfigStore
 from connect.storage.instance_id import InstanceId, State
+from connect.storage.kafka_config_store import KafkaConfigStore
 from connect.storage.status_records import InstanceStatus
 from connect.storage.status_store import KafkaStatusStore
 from deploy.brokers import KafkaCluster, KafkaRuntime

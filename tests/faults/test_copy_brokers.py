@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from connect.clients.config.settings import FetchSettings
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from deploy.brokers import KafkaCluster, KafkaNode, KafkaRuntime
 from tests.support.copying import CopyRun
 from tests.support.streams import NumberedStream, assert_copied

@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.books import offset_map
 from tests.support.exactly_once_mirror import OnceMirror, mirror_process
 from tests.support.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.offset_records import offset_map
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, numbers, read_partition
 from tests.support.steady import SteadyWriter

@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.books import offset_map
 from tests.support.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
 from tests.support.mirrored import MirroredFlow, running
+from tests.support.offset_records import offset_map
 from tests.support.reading import contents, read_partition
 from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.spark_cluster import SparkCluster

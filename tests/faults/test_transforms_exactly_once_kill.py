@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.books import offset_map
 from tests.support.exactly_once_mirror import OnceMirror, mirror_process
+from tests.support.offset_records import offset_map
 from tests.support.producing import Record, produce
 from tests.support.reading import numbers, read_partition
 from tests.support.topics import create_topic, end_offset, unique

@@ -16,7 +16,6 @@ from connectors.mirror.backfill.request import BackfillRequest
 from connectors.mirror.backfill.scheduler import PartitionJob, SchedulerOptions
 from connectors.mirror.backfill.session import BackfillSession
 from connectors.mirror.copy.settings import engine_settings
-from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.spark.backfill import spark_engine
 from connectors.mirror.spark.copy.shards import CopyFlow
 from connectors.mirrormaker.flow_lookup import named_flow
@@ -55,8 +54,7 @@ def backfill(
     wrapped: Callable[[PieceEngine], PieceEngine] = lambda engine: engine,
 ) -> Backfilled:
     """Run one to its end. `wrapped`: something between the job and its engine."""
-    named = named_flow(properties_file(properties, directory), None)
-    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    flow = named_flow(properties_file(properties, directory), None)
     if wish is None:
         wish = BackfillRequest(None if topics is None else re.compile(topics))
     with ExitStack() as stack:

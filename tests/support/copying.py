@@ -11,7 +11,7 @@ from typing import Self
 from connect.clients.config.settings import FetchSettings, ProduceSettings, WireSettings
 from connect.clock import Deadline
 from connectors.mirror.config.losses import Loss, LossPolicies
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.context import CopyListener
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import PartitionCopy

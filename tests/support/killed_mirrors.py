@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.books import offset_map
 from tests.support.mirrored import MirroredFlow
+from tests.support.offset_records import offset_map
 from tests.support.reading import ReadRecord, read_partition
 from tests.support.steady import SteadyWriter
 from tests.support.topics import end_offset

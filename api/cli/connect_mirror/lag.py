@@ -4,16 +4,14 @@ running mirror, and works for a flow that Java copies, too."""
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from api.cli.output.check import table_printer
 from api.cli.output.formats import print_result
+from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
-from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirrormaker1.offset_checker import PartitionRow, flow_rows
 
 __all__ = ["add_options", "run"]
@@ -29,8 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the lag of a flow. Returns the exit code."""
     from connectors.mirrormaker.flow_lookup import named_flow
 
-    named = named_flow(arguments.config, arguments.flow)
-    rows = flow_rows(DedicatedFlow(named.name, named.properties, named.worker), None)
+    rows = flow_rows(named_flow(arguments.config, arguments.flow), None)
     rows = _matching(rows, arguments.topics)
     print_result(
         arguments,
@@ -53,7 +50,7 @@ def _matching(rows: Sequence[PartitionRow], pattern: str | None) -> list[Partiti
 
 
 def _print(rows: Sequence[PartitionRow], output: str | None) -> None:
-    printer = table_printer(sys.stdout, output)
+    printer = table_printer(output=output)
     printer.table(
         "Lag",
         ("flow", "topic", "partition", "next offset", "source end", "lag", "copied by"),

@@ -32,7 +32,7 @@ from api.cli.connect_mirror.options import (
 from api.cli.output.formats import add_output_option
 from api.cli.output.mirror_client import Output
 from api.cli.processes.exit_process import leave
-from api.cli.program import EXIT_CONFIG, run_program
+from api.cli.program import EXIT_CONFIG, add_timeout_option, run_program
 from api.cli.version import add_version
 from connect.errors import ConfigError, ConnectError
 
@@ -65,13 +65,7 @@ class _Command:
 
 def _add_target_option(command: argparse.ArgumentParser) -> None:
     command.add_argument("--to", required=True, metavar="ALIAS", help="alias of the target cluster")
-    command.add_argument(
-        "--timeout",
-        type=float,
-        default=mirror_client.DEFAULT_TIMEOUT_S,
-        metavar="SECONDS",
-        help="timeout of the whole command",
-    )
+    add_timeout_option(command)
     # For the cluster that older commands may name without a file.
     command.set_defaults(bootstrap=None, command_config=None, from_bootstrap=None)
 

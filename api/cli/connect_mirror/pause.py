@@ -8,11 +8,10 @@ restart. Only who may write to that topic can pause a flow.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 
-from api.cli.output.check import table_printer
 from api.cli.output.formats import print_result
+from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
 from connect.storage.instance_id import TargetState
 
@@ -30,12 +29,10 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _set(arguments: argparse.Namespace, state: TargetState) -> int:
-    from connectors.mirror.inspect.flow import DedicatedFlow
     from connectors.mirror.inspect.target_state import set_target_state
     from connectors.mirrormaker.flow_lookup import named_flow
 
-    named = named_flow(arguments.config, arguments.flow)
-    flow = DedicatedFlow(named.name, named.properties, named.worker)
+    flow = named_flow(arguments.config, arguments.flow)
     before = set_target_state(flow, state)
     print_result(
         arguments,
@@ -53,6 +50,4 @@ def _print(
     flow: str, before: Mapping[str, TargetState], state: TargetState, output: str | None
 ) -> None:
     rows = [(flow, name, old.value, state.value) for name, old in before.items()]
-    table_printer(sys.stdout, output).table(
-        "Connectors", ("flow", "connector", "before", "now"), rows
-    )
+    table_printer(output=output).table("Connectors", ("flow", "connector", "before", "now"), rows)

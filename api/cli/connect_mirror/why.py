@@ -6,14 +6,13 @@ Exit codes: 0 nothing is wrong, 1 a cluster did not answer, 3 the answer names w
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from api.cli.connect_mirror.options import EXIT_DIFFERENT
 from api.cli.connect_mirror.running import RunningMirror, add_url_option, listener_url
-from api.cli.output.check import table_printer
 from api.cli.output.formats import print_result
+from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
 from connect.errors import ConfigError, ConnectError
 
@@ -93,7 +92,7 @@ def _running(
 
 
 def _print(found: Sequence[Explanation], output: str | None) -> None:
-    printer = table_printer(sys.stdout, output)
+    printer = table_printer(output=output)
     for each in found:
         printer.heading(f"{each.kind} {each.subject} in flow {each.flow}")
         for step in each.steps:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
-from typing import Protocol, TextIO
+from collections.abc import Sequence
+from typing import TextIO
 
-from api.cli.output.check import table_printer
+from api.cli.output.tables import TablePrinter, table_printer
 from connectors.mirror.audit.findings import Difference, Kind
 from connectors.mirror.audit.map_check import LedgerCheck, LedgerReport
 from connectors.mirror.audit.plan import PartitionFacts
@@ -29,15 +28,9 @@ EXPLAINED = {
 LEFT_OUT = "offsets before the flow began"
 
 
-class _Printer(Protocol):
-    def line(self, text: str, style: str = "") -> None: ...
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None: ...
-
-
 def print_report(report: AuditReport, out: TextIO | None = None, output: str | None = None) -> None:
     """Print the partitions, their differences, and a summary sentence."""
-    printer = table_printer(sys.stdout if out is None else out, output)
+    printer = table_printer(out, output)
     printer.table(
         "Partitions",
         ("source", "target", "records", "equal", "at a glance", "different", "explained"),
@@ -60,7 +53,7 @@ def print_ledger(
 ) -> None:
     """Print the source offsets that the ledger accounts for, the result of the samples, and the
     conclusion."""
-    printer = table_printer(sys.stdout if out is None else out, output)
+    printer = table_printer(out, output)
     columns = ("source", "target", "accounted for", "not", "lost at the target's end", "explained")
     printer.table(
         "Ledger", columns, [_ledger_row(check, whole=report.whole) for check in report.checks]
@@ -84,12 +77,12 @@ def print_ledger(
     printer.line(_ledger_summary(report), "green" if good else "bold red")
 
 
-def _print_transformed(printer: _Printer, topics: Sequence[str]) -> None:
+def _print_transformed(printer: TablePrinter, topics: Sequence[str]) -> None:
     for topic in topics:
         printer.line(f"{topic}: not compared, because transforms change its records", "yellow")
 
 
-def _print_begin(printer: _Printer, facts: PartitionFacts) -> None:
+def _print_begin(printer: TablePrinter, facts: PartitionFacts) -> None:
     """Print a note if records before the flow's start may be missing on purpose."""
     if facts.began > facts.first:
         printer.line(
@@ -182,7 +175,7 @@ def print_repairs(
     repairs: Sequence[Repair], out: TextIO | None = None, output: str | None = None
 ) -> None:
     """Print the records copied again, and the reason for each range that was not."""
-    printer = table_printer(sys.stdout if out is None else out, output)
+    printer = table_printer(out, output)
     printer.table(
         "Repair",
         ("source", "records copied", "reason"),
@@ -210,7 +203,7 @@ def _row(partition: PartitionAudit) -> tuple[str, ...]:
     )
 
 
-def _print_differences(printer: _Printer, partition: PartitionAudit) -> None:
+def _print_differences(printer: TablePrinter, partition: PartitionAudit) -> None:
     if not partition.different:
         return
     found = partition.differences

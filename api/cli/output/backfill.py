@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from api.cli.output.check import table_printer
 from api.cli.output.durations import time_text
+from api.cli.output.tables import table_printer
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
 from connectors.mirror.backfill.progress import JobProgress
@@ -107,7 +107,7 @@ def print_plan(
     output: str | None = None,
 ) -> None:
     """Print the partitions to copy, in order."""
-    printer = table_printer(sys.stdout if out is None else out, output)
+    printer = table_printer(out, output)
     now_ms = SYSTEM_CLOCK.now_ms()
     printer.table(
         "Backfill, most urgent first",
@@ -141,7 +141,7 @@ def print_result(
     output: str | None = None,
 ) -> None:
     """Print the state of each partition, and a summary sentence."""
-    printer = table_printer(sys.stdout if out is None else out, output)
+    printer = table_printer(out, output)
     printer.table(
         "Backfill",
         ("source", "target", "state", "next", "records", "found", "lost", "note"),

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from api.cli.output.durations import time_text
+from api.cli.output.tables import TablePrinter, table_printer
 from connectors.mirrormaker.check.backlog import Backlog
 from connectors.mirrormaker.check.report import (
     CheckReport,
@@ -21,15 +16,14 @@ from connectors.mirrormaker.check.report import (
     TopicReport,
 )
 
-__all__ = ["check_document", "print_report", "table_printer"]
+__all__ = ["check_document", "print_report"]
 
 STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
 
 def print_report(report: CheckReport, out: TextIO | None = None, output: str | None = None) -> None:
     """Print the clusters, each flow, the findings and a summary sentence to `out` (stdout)."""
-    stream = sys.stdout if out is None else out
-    printer = table_printer(stream, output)
+    printer = table_printer(out, output)
     printer.table(
         "Clusters",
         ("alias", "bootstrap.servers", "cluster id", "brokers", "topics"),
@@ -78,13 +72,6 @@ def _flow_document(flow: FlowReport) -> dict[str, Any]:
     }
 
 
-def table_printer(out: TextIO, output: str | None = None) -> _Printer:
-    """Return a printer for this stream. `output`: `table` or `tsv`; None chooses tables on a
-    terminal and tab-separated lines elsewhere."""
-    rich_tables = out.isatty() if output is None else output == "table"
-    return _RichPrinter(out) if rich_tables else _Printer(out)
-
-
 def _cluster_row(cluster: ClusterReport) -> tuple[str, ...]:
     if cluster.cluster_id is None:
         return (cluster.alias, cluster.bootstrap, "not reached", "", "")
@@ -97,7 +84,7 @@ def _cluster_row(cluster: ClusterReport) -> tuple[str, ...]:
     )
 
 
-def _print_flow(printer: _Printer, flow: FlowReport) -> None:
+def _print_flow(printer: TablePrinter, flow: FlowReport) -> None:
     what = "" if flow.mirrors else " (heartbeats only: not enabled)"
     printer.heading(f"Flow {flow.name}{what}")
     if flow.mirrors:
@@ -150,7 +137,7 @@ def _topic_row(topic: TopicReport) -> tuple[str, ...]:
     )
 
 
-def _print_findings(printer: _Printer, report: CheckReport) -> None:
+def _print_findings(printer: TablePrinter, report: CheckReport) -> None:
     levels = list(Level)
     ordered = sorted(report.findings, key=lambda finding: levels.index(finding.level))
     if ordered:
@@ -158,53 +145,3 @@ def _print_findings(printer: _Printer, report: CheckReport) -> None:
     for finding in ordered:
         text = f"{finding.level.value}: {finding.subject}: {finding.text}"
         printer.line(text, STYLES[finding.level])
-
-
-class _Printer:
-    """Prints plain text: one line per row, columns separated by tabs, for `grep`, `cut` and
-    logs."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def heading(self, text: str) -> None:
-        print(f"\n== {text}", file=self._out)
-
-    def line(self, text: str, style: str = "") -> None:
-        print(text, file=self._out)
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        shown = list(rows)
-        print(f"\n# {title}: {'none' if not shown else len(shown)}", file=self._out)
-        if shown:
-            print("\t".join(columns), file=self._out)
-        for row in shown:
-            print("\t".join(row), file=self._out)
-
-
-class _RichPrinter(_Printer):
-    """Prints tables on a terminal."""
-
-    def __init__(self, out: TextIO) -> None:
-        super().__init__(out)
-        self._console = Console(file=out, highlight=False)
-
-    def heading(self, text: str) -> None:
-        self._console.print()
-        self._console.rule(Text(text, "bold"), align="left")
-
-    def line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(text, style))
-
-    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        shown = list(rows)
-        if not shown:
-            self._console.print(Text(f"{title}: none", "dim"))
-            return
-        table = Table(title=Text(title), title_justify="left", header_style="bold")
-        for column in columns:
-            table.add_column(column, overflow="fold")
-        for row in shown:
-            # Not markup, because a topic's regular expression may look like a tag.
-            table.add_row(*(Text(cell) for cell in row))
-        self._console.print(table)

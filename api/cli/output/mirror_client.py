@@ -8,8 +8,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from api.cli.output.check import table_printer
 from api.cli.output.formats import JSON, YAML, print_document
+from api.cli.output.tables import table_printer
 from connectors.mirror.failover import MovedOffset, MovePlan
 from connectors.mirror.inspect.start_offsets import Start
 

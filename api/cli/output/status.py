@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from rich.console import Console, Group
@@ -13,8 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from api.cli.output.check import table_printer
 from api.cli.output.durations import time_text
+from api.cli.output.tables import rich_table, table_printer
 
 if TYPE_CHECKING:
     from api.cli.connect_mirror.status import FlowStatus, LaggingPartition, MirrorStatus
@@ -41,7 +39,7 @@ def print_status(
     status: MirrorStatus, output: str | None = None, out: TextIO | None = None
 ) -> None:
     """Print the flows, the partitions that are behind, and the problems."""
-    printer = table_printer(sys.stdout if out is None else out, output)
+    printer = table_printer(out, output)
     printer.table("Flows", _FLOW_COLUMNS, [_flow_row(flow) for flow in status.flows])
     for flow in status.flows:
         rows = [_partition_row(each) for each in _most_urgent(flow)]
@@ -74,12 +72,7 @@ class LiveStatus:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
 
@@ -90,27 +83,19 @@ def _screen(status: MirrorStatus | None, sentence: str | None) -> Group:
     style = "green" if status.healthy and sentence is None else "bold red"
     parts: list[Table | Text] = [
         Text(f"{now}  {status.url}  {sentence or status.message}", style),
-        _table("Flows", _FLOW_COLUMNS, [_flow_row(flow) for flow in status.flows]),
+        rich_table("Flows", _FLOW_COLUMNS, [_flow_row(flow) for flow in status.flows], expand=True),
     ]
     for flow in status.flows:
         rows = [_partition_row(each) for each in _most_urgent(flow)]
         if rows:
-            parts.append(_table(f"{flow.flow}: behind", _PARTITION_COLUMNS, rows))
+            parts.append(rich_table(f"{flow.flow}: behind", _PARTITION_COLUMNS, rows, expand=True))
         if flow.problems:
             problems = [(each.subject, each.state, each.cause) for each in flow.problems]
-            parts.append(_table(f"{flow.flow}: problems", _PROBLEM_COLUMNS, problems))
+            title = f"{flow.flow}: problems"
+            parts.append(rich_table(title, _PROBLEM_COLUMNS, problems, expand=True))
         parts += [Text(reason, "yellow") for reason in dict.fromkeys(flow.unknown)]
     parts.append(Text("Ctrl-C ends", "dim"))
     return Group(*parts)
-
-
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    table = Table(title=Text(title), title_justify="left", header_style="bold", expand=True)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
 
 
 def _flow_row(flow: FlowStatus) -> tuple[str, ...]:

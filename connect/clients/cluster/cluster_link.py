@@ -15,6 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from typing import Any, Literal
 
 from kafka.protocol.metadata import MetadataRequest
@@ -303,15 +304,12 @@ class ClusterLink:
         return response.producer_id, response.producer_epoch
 
     def _run(self) -> None:
-        own = KeptConnection(self._connector, self._clock)
-        try:
+        with closing(KeptConnection(self._connector, self._clock)) as own:
             while True:
                 asked = self._next_refresh()
                 if asked is None:
                     return
                 self._try_refresh(own, asked)
-        finally:
-            own.close()
 
     def _next_refresh(self) -> frozenset[str] | None:
         """Wait for the next refresh. Return its topics, or None if the link is closed."""

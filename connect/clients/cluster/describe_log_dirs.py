@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
+from contextlib import closing
 from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest
@@ -62,11 +63,8 @@ def _asker(
 
     def ask() -> dict[TopicPartition, int]:
         limit = link.attempt_deadline(deadline)
-        connection = link.open_node(node, limit)
-        try:
+        with closing(link.open_node(node, limit)) as connection:
             return _sizes(connection.call(request, limit), connection)
-        finally:
-            connection.close()
 
     return ask
 

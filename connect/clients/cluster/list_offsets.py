@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from typing import Any, Protocol
 
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -186,12 +187,9 @@ def _asker(
     limit: Deadline,
 ) -> Callable[[], dict[TopicPartition, OffsetResult]]:
     def ask() -> dict[TopicPartition, OffsetResult]:
-        connection = cluster.open_node(node_id, limit)
-        try:
+        with closing(cluster.open_node(node_id, limit)) as connection:
             request = query.request(epochs, round(limit.remaining() * 1000))
             return query.results(connection.call(request, limit), connection)
-        finally:
-            connection.close()
 
     return ask
 

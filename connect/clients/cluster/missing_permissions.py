@@ -8,7 +8,7 @@ coordinator, because looking one up would create its topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -110,14 +110,14 @@ class _Probe:
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=True,
         )
-        answer = self._connection.call(request, self._deadline)
+        answer = self._call(request)
         return {
             each.name: operations
             for each in answer.topics
             if not each.error_code and (operations := _told(each.authorized_operations))
         }
 
-    def _questions(self) -> dict[Operation, Callable[[Names], Iterator[str]]]:
+    def _questions(self) -> dict[Operation, Callable[[Names], Iterable[str]]]:
         """Return, by operation, what asks for topics that do not exist or cannot be described."""
         return {
             Operation.READ: self._read,
@@ -127,6 +127,9 @@ class _Probe:
             Operation.DESCRIBE_CONFIGS: self._describe_configs,
             Operation.ALTER_CONFIGS: self._alter_configs,
         }
+
+    def _call(self, request: Any) -> Any:
+        return self._connection.call(request, self._deadline)
 
     def _offers(self, request: Any) -> bool:
         return request.API_KEY in self._connection.api_versions
@@ -140,7 +143,7 @@ class _Probe:
                 for name in names
             ]
         )
-        for each in self._connection.call(request, self._deadline).topics:
+        for each in self._call(request).topics:
             if any(partition.error_code in _REFUSED for partition in each.partitions):
                 yield each.name
 
@@ -158,11 +161,11 @@ class _Probe:
                 for name in names
             ],
         )
-        for each in self._connection.call(request, self._deadline).responses:
+        for each in self._call(request).responses:
             if any(part.error_code in _REFUSED for part in each.partition_responses):
                 yield each.name
 
-    def _create(self, names: Names) -> Iterator[str]:
+    def _create(self, names: Names) -> Sequence[str]:
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
@@ -173,11 +176,9 @@ class _Probe:
             timeout_ms=_TIMEOUT_MS,
             validate_only=True,
         )
-        for each in self._connection.call(request, self._deadline).topics:
-            if each.error_code in _REFUSED:
-                yield each.name
+        return _refused(self._call(request).topics, "name")
 
-    def _alter(self, names: Names) -> Iterator[str]:
+    def _alter(self, names: Names) -> Sequence[str]:
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=1, assignments=None)
@@ -186,11 +187,9 @@ class _Probe:
             timeout_ms=_TIMEOUT_MS,
             validate_only=True,
         )
-        for each in self._connection.call(request, self._deadline).results:
-            if each.error_code in _REFUSED:
-                yield each.name
+        return _refused(self._call(request).results, "name")
 
-    def _describe_configs(self, names: Names) -> Iterator[str]:
+    def _describe_configs(self, names: Names) -> Sequence[str]:
         resource = DescribeConfigsRequest.DescribeConfigsResource
         request = DescribeConfigsRequest(
             resources=[
@@ -198,11 +197,9 @@ class _Probe:
                 for name in names
             ]
         )
-        for each in self._connection.call(request, self._deadline).results:
-            if each.error_code in _REFUSED:
-                yield each.resource_name
+        return _refused(self._call(request).results, "resource_name")
 
-    def _alter_configs(self, names: Names) -> Iterator[str]:
+    def _alter_configs(self, names: Names) -> Sequence[str]:
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource
         request = IncrementalAlterConfigsRequest(
             resources=[
@@ -211,15 +208,13 @@ class _Probe:
             ],
             validate_only=True,
         )
-        for each in self._connection.call(request, self._deadline).responses:
-            if each.error_code in _REFUSED:
-                yield each.resource_name
+        return _refused(self._call(request).responses, "resource_name")
 
     def _cluster(self, wanted: Permission) -> bool:
         if not self._offers(DescribeClusterRequest):
             return False
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-        answer = self._connection.call(request, self._deadline)
+        answer = self._call(request)
         operations = _told(answer.authorized_operations)
         return operations is not None and wanted.operation not in operations
 
@@ -228,8 +223,8 @@ class _Probe:
             request = HeartbeatRequest(
                 group_id=wanted.name, generation_id=0, member_id=_MEMBER, group_instance_id=None
             )
-            return self._connection.call(request, self._deadline).error_code in _REFUSED
-        answer = self._connection.call(DescribeGroupsRequest(groups=[wanted.name]), self._deadline)
+            return self._call(request).error_code in _REFUSED
+        answer = self._call(DescribeGroupsRequest(groups=[wanted.name]))
         return any(found.error_code in _REFUSED for found in answer.groups)
 
     def _transactional_id(self, wanted: Permission) -> bool:
@@ -238,12 +233,16 @@ class _Probe:
             request = EndTxnRequest(
                 transactional_id=wanted.name, producer_id=-1, producer_epoch=-1, committed=False
             )
-            return self._connection.call(request, self._deadline).error_code in _REFUSED
+            return self._call(request).error_code in _REFUSED
         if not self._offers(DescribeTransactionsRequest):
             return False
         asked = DescribeTransactionsRequest(transactional_ids=[wanted.name])
-        states = self._connection.call(asked, self._deadline).transaction_states
+        states = self._call(asked).transaction_states
         return any(state.error_code in _REFUSED for state in states)
+
+
+def _refused(answers: Iterable[Any], name: str) -> Sequence[str]:
+    return [getattr(each, name) for each in answers if each.error_code in _REFUSED]
 
 
 def _told(operations: object) -> set[int] | None:

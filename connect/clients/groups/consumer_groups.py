@@ -7,29 +7,22 @@ from any thread.
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import confluent_kafka
-from confluent_kafka.admin import AdminClient
 
 from connect.clients.config.properties import wire_settings
 from connect.clients.errors import from_librdkafka
 from connect.clients.groups.commit_offsets import commit_offsets
 from connect.clients.groups.fetch_offsets import Committed, fetch_committed
 from connect.clients.groups.group_states import fetch_states
-from connect.clients.librdkafka import factory
+from connect.clients.librdkafka.admin_connection import AdminConnection
 from connect.clock import Deadline
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import ConnectError
 from connect.topic_partition import TopicPartition
 
 __all__ = ["Committed", "ConsumerGroups", "GroupListing"]
 
 EMPTY_STATE, DEAD_STATE, UNKNOWN_STATE = "EMPTY", "DEAD", "UNKNOWN"
-# librdkafka has a timeout of its own; this one applies only if it never answers.
-_ANSWER_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +46,12 @@ class GroupListing:
         return self.state == DEAD_STATE
 
 
-class ConsumerGroups:
-    """A client that lists groups and reads and sets their offsets.
-
-    Made from Java client properties; its owner calls `close`.
-    """
+class ConsumerGroups(AdminConnection):
+    """A client that lists groups and reads and sets their offsets."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
-        self._log = factory.LibrdkafkaLog(props.get("client.id", "groups"))
+        super().__init__(props)
         self._wire = wire_settings(props)
-        self._client: AdminClient | None = factory.admin_client(props, log=self._log)
-
-    def close(self) -> None:
-        """Close the connections. Later calls raise `ConnectError`."""
-        self._log.closing = True
-        self._client = None
 
     def list_groups(
         self, deadline: Deadline, states_of: Collection[str] = ()
@@ -79,10 +63,11 @@ class ConsumerGroups:
         that no existing group is taken for a missing one.
         """
         what = "Listing consumer groups"
-        future = self._open().list_consumer_groups(request_timeout=_timeout(deadline))
-        result = self._answer(what, future, deadline)
+        timeout, needs = _timeout(deadline), "Describe on the cluster"
+        future = self._open().list_consumer_groups(request_timeout=timeout)
+        result = self._answer(what, future, timeout, needs)
         if result.errors:
-            raise from_librdkafka(result.errors[0], what, "Describe on the cluster")
+            raise from_librdkafka(result.errors[0], what, needs)
         listed = {
             listing.group_id: GroupListing(listing.group_id, listing.state.name)
             for listing in result.valid
@@ -118,25 +103,6 @@ class ConsumerGroups:
         """
         self._open()
         return commit_offsets(self._wire, offsets, deadline)
-
-    def _open(self) -> AdminClient:
-        client = self._client
-        if client is None:
-            raise ConnectError("The admin client is closed")
-        return client
-
-    def _answer(self, what: str, future: Any, deadline: Deadline) -> Any:
-        timeout = _timeout(deadline)
-        try:
-            return future.result(timeout + _ANSWER_GRACE_S)
-        except confluent_kafka.KafkaException as error:
-            raise from_librdkafka(error, what, "Describe on the cluster") from error
-        except concurrent.futures.TimeoutError as error:
-            raise DeadlineExceeded(f"{what} got no response in time") from error
-        finally:
-            # librdkafka delivers log lines only to a poll; without one they pile up.
-            if self._client is not None:
-                self._client.poll(0)
 
 
 def _timeout(deadline: Deadline) -> float:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka.admin import (
-    AdminClient,
     ConfigResource,
     NewPartitions,
     NewTopic,
@@ -21,9 +20,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from connect.clients.errors import broker_code, from_librdkafka, translated
-from connect.clients.librdkafka import factory
+from connect.clients.errors import broker_code, translated
 from connect.clients.librdkafka.acls import TOPIC_ACLS, Acl
+from connect.clients.librdkafka.admin_connection import AdminConnection
 from connect.clients.librdkafka.descriptions import (
     ConfigChange,
     ConfigEntry,
@@ -32,7 +31,7 @@ from connect.clients.librdkafka.descriptions import (
     incremental_entry,
     topic_description,
 )
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import ConnectError
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.topic_partition import TopicPartition
 
@@ -40,9 +39,6 @@ __all__ = ["Admin"]
 
 DEFAULT_TIMEOUT_S = 60.0
 """Java's default.api.timeout.ms."""
-
-# librdkafka has a timeout of its own; this one applies only if it never answers.
-_ANSWER_GRACE_S = 5.0
 
 
 # Topics that brokers themselves call internal (Java's `Topic`). Java's listings omit them too.
@@ -57,17 +53,8 @@ _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 K = TypeVar("K")
 
 
-class Admin:
-    """An admin client made from Java client properties. Its owner calls `close`."""
-
-    def __init__(self, props: Mapping[str, str]) -> None:
-        self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
-        self._client: AdminClient | None = factory.admin_client(props, log=self._log)
-
-    def close(self) -> None:
-        """Close the connections. Later calls raise `ConnectError`."""
-        self._log.closing = True
-        self._client = None
+class Admin(AdminConnection):
+    """Topics, configs, offsets and ACLs of a cluster."""
 
     def cluster_id(self, timeout: float = DEFAULT_TIMEOUT_S) -> str:
         """Return the cluster id, which is the same on every broker."""
@@ -377,27 +364,3 @@ class Admin:
             )
             for found, future in futures.items()
         }
-
-    def _open(self) -> AdminClient:
-        client = self._client
-        if client is None:
-            raise ConnectError("The admin client is closed")
-        return client
-
-    def _answer(
-        self,
-        what: str,
-        future: concurrent.futures.Future[Any],
-        timeout: float,
-        needs: str | None = None,
-    ) -> Any:
-        try:
-            return future.result(timeout + _ANSWER_GRACE_S)
-        except confluent_kafka.KafkaException as error:
-            raise from_librdkafka(error, what, needs) from error
-        except concurrent.futures.TimeoutError as error:
-            raise DeadlineExceeded(f"{what} got no response within {timeout:g} s") from error
-        finally:
-            # librdkafka delivers log lines only to a poll; without one they pile up.
-            if self._client is not None:
-                self._client.poll(0)

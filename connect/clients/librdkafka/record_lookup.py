@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from itertools import pairwise
 
 from connect.clients.cluster.topic_reader import TopicReader
@@ -36,8 +37,9 @@ def read_records(
     remaining = frozenset(offsets)
     wanted = sorted(remaining)
     committed = properties.get("isolation.level") == "read_committed"
-    reader = TopicReader(properties, topic, {partition: wanted[0]}, read_committed=committed)
-    try:
+    with closing(
+        TopicReader(properties, topic, {partition: wanted[0]}, read_committed=committed)
+    ) as reader:
         for first, last in _runs(wanted):
             reader.seek(partition, first)
             while not _passed(reader, partition, last):
@@ -46,8 +48,6 @@ def read_records(
                     for record in records:
                         if record.offset in remaining:
                             found[record.offset] = (record.key or b"", record.value)
-    finally:
-        reader.close()
     return found
 
 

@@ -15,10 +15,12 @@ from connect.errors import DataError
 
 __all__ = [
     "REPLACE_NULL_WITH_DEFAULT",
+    "OnFields",
     "OnKey",
     "OnPart",
     "OnValue",
     "Predicate",
+    "R",
     "SchemaCache",
     "Transformation",
     "replace_null_key",
@@ -137,6 +139,29 @@ class OnValue(OnPart):
 
     def with_part(self, record: R, schema: Schema | None, part: object) -> R:
         return record.with_value(schema, part)
+
+
+class OnFields(OnPart):
+    """A transformation of the fields of a map or struct. A key or value that is null stays."""
+
+    PURPOSE: ClassVar[str]
+    """Its name in errors."""
+
+    def apply(self, record: R) -> R | None:
+        value = self.part(record)
+        if value is None:
+            return record
+        if self.part_schema(record) is None:
+            return self.schemaless(record, require_map(value, self.PURPOSE))
+        return self.with_schema(record, require_struct(value, self.PURPOSE))
+
+    @abstractmethod
+    def schemaless(self, record: R, value: dict[str, object]) -> R:
+        """Return the record with the transformed map."""
+
+    @abstractmethod
+    def with_schema(self, record: R, value: Struct) -> R:
+        """Return the record with the transformed struct."""
 
 
 class SchemaCache:

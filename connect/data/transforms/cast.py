@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
-from typing import TypeVar
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.types import ConfigScalar
 from connect.data.java_map import copied_order
 from connect.data.java_numbers import Float32, integer_of, parse_double, parse_integer
-from connect.data.record import ConnectRecord
 from connect.data.schema import INTEGER_BITS, Schema, Type, java_class, type_of
 from connect.data.schema_builder import SchemaBuilder, copy_basics
 from connect.data.struct import Struct
@@ -20,6 +18,7 @@ from connect.data.transforms.base import (
     OnKey,
     OnPart,
     OnValue,
+    R,
     SchemaCache,
     replace_null_key,
     require_map,
@@ -29,8 +28,6 @@ from connect.data.values import date_text, encode_date, plain_text
 from connect.errors import ConfigError, DataError
 
 __all__ = ["CastKey", "CastValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 _PURPOSE = "cast types"
 _OUTPUT = (*INTEGER_BITS, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from connect.data.record import ConnectRecord
-from connect.data.transforms.base import Predicate, Transformation
+from connect.data.transforms.base import Predicate, R, Transformation
 from connect.errors import ConfigError, DataError
 
 __all__ = ["TopicRoute", "TransformChain", "TransformStage"]
 
 _log = logging.getLogger(__name__)
-
-R = TypeVar("R", bound=ConnectRecord)
 
 _ANY_TOPIC = "topic"
 _BY_RECORD = (

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.validators import ValidList
-from connect.data.record import ConnectRecord
-from connect.data.transforms.base import Transformation
+from connect.data.transforms.base import R, Transformation
 
 __all__ = ["DropHeaders"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class DropHeaders(Transformation):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
-from connect.data.record import ConnectRecord
 from connect.data.transforms.base import (
     REPLACE_NULL_WITH_DEFAULT,
     OnKey,
     OnPart,
     OnValue,
+    R,
     replace_null_key,
     require_map,
     require_struct,
@@ -19,8 +17,6 @@ from connect.data.transforms.field_path import FieldPath, field_syntax_key
 from connect.errors import DataError
 
 __all__ = ["ExtractFieldKey", "ExtractFieldValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 _PURPOSE = "field extraction"
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from connect.data.record import ConnectRecord
-from connect.data.transforms.base import Transformation
+from connect.data.transforms.base import R, Transformation
 
 __all__ = ["Filter"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class Filter(Transformation):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import decimal
 from datetime import datetime
-from typing import TypeVar
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
-from connect.data.record import ConnectRecord
 from connect.data.schema import Schema, Type, java_class
 from connect.data.schema_builder import SchemaBuilder, copy_basics
 from connect.data.struct import Struct
@@ -15,6 +13,7 @@ from connect.data.transforms.base import (
     OnKey,
     OnPart,
     OnValue,
+    R,
     SchemaCache,
     require_map,
     require_struct,
@@ -22,8 +21,6 @@ from connect.data.transforms.base import (
 from connect.errors import DataError
 
 __all__ = ["FlattenKey", "FlattenValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 _PURPOSE = "flattening"
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.types import ConfigScalar
 from connect.config.validators import OneOf
 from connect.data.java_map import copied_order
-from connect.data.record import ConnectRecord, Header
+from connect.data.record import Header
 from connect.data.schema import Schema
 from connect.data.schema_builder import SchemaBuilder, copy_basics
 from connect.data.struct import Struct
@@ -17,6 +15,7 @@ from connect.data.transforms.base import (
     OnKey,
     OnPart,
     OnValue,
+    R,
     SchemaCache,
     replace_null_key,
     require_map,
@@ -25,8 +24,6 @@ from connect.data.transforms.base import (
 from connect.errors import ConfigError, DataError
 
 __all__ = ["HeaderFromKey", "HeaderFromValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class _NonEmptyList:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
-from connect.data.record import ConnectRecord
 from connect.data.schema import Schema
 from connect.data.schema_builder import SchemaBuilder
 from connect.data.struct import Struct
-from connect.data.transforms.base import OnKey, OnPart, OnValue, SchemaCache
+from connect.data.transforms.base import OnKey, OnPart, OnValue, R, SchemaCache
 
 __all__ = ["HoistFieldKey", "HoistFieldValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class _HoistField(OnPart):

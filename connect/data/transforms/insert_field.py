@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
 from connect.data import logical
@@ -14,21 +13,17 @@ from connect.data.schema_builder import OPTIONAL, REQUIRED, SchemaBuilder, copy_
 from connect.data.struct import Struct
 from connect.data.transforms.base import (
     REPLACE_NULL_WITH_DEFAULT,
+    OnFields,
     OnKey,
-    OnPart,
     OnValue,
+    R,
     SchemaCache,
     replace_null_key,
-    require_map,
-    require_struct,
 )
 from connect.errors import ConfigError, DataError
 
 __all__ = ["InsertFieldKey", "InsertFieldValue"]
 
-R = TypeVar("R", bound=ConnectRecord)
-
-_PURPOSE = "field insertion"
 _NAME_DOC = " End the name with `!` for a required field or `?` for an optional one (default)."
 _OPTIONAL_TIMESTAMP = (
     SchemaBuilder(Type.INT64).name(logical.TIMESTAMP).version(1).optional().build()
@@ -48,7 +43,8 @@ class _Insertion:
     what: str
 
 
-class _InsertField(OnPart):
+class _InsertField(OnFields):
+    PURPOSE = "field insertion"
     CONFIG_DEF = ConfigDef(
         [
             _key("topic.field", f"Field for the topic.{_NAME_DOC}"),
@@ -79,15 +75,7 @@ class _InsertField(OnPart):
                 key="static.value",
             )
 
-    def apply(self, record: R) -> R | None:
-        value = self.part(record)
-        if value is None:
-            return record
-        if self.part_schema(record) is None:
-            return self._schemaless(record, require_map(value, _PURPOSE))
-        return self._with_schema(record, require_struct(value, _PURPOSE))
-
-    def _schemaless(self, record: R, value: dict[str, object]) -> R:
+    def schemaless(self, record: R, value: dict[str, object]) -> R:
         updated = dict(value)
         for insertion in self._insertions:
             inserted = self._inserted(insertion, record)
@@ -95,7 +83,7 @@ class _InsertField(OnPart):
                 updated[insertion.name] = inserted
         return self.with_part(record, None, copied_order(len(value), updated))
 
-    def _with_schema(self, record: R, value: Struct) -> R:
+    def with_schema(self, record: R, value: Struct) -> R:
         updated = Struct(self._schemas.get(value.schema))
         for field in value.schema.fields:
             updated.put(field.name, value.value_of(field.name, with_default=self._with_default))
@@ -121,7 +109,7 @@ class _InsertField(OnPart):
         offset = getattr(record, "offset", None)
         if offset is None:
             raise DataError(
-                f"Only SinkRecord supported for [{_PURPOSE}], found:"
+                f"Only SinkRecord supported for [{self.PURPOSE}], found:"
                 f" org.apache.kafka.connect.source.{type(record).__name__}"
             )
         return offset

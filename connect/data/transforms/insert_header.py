@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.validators import NonNull
-from connect.data.record import ConnectRecord, Header
-from connect.data.transforms.base import Transformation
+from connect.data.record import Header
+from connect.data.transforms.base import R, Transformation
 from connect.data.values import parse
 
 __all__ = ["InsertHeader"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class InsertHeader(Transformation):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from typing import TypeVar
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.validators import NonEmptyString, ValidList
 from connect.data import logical
 from connect.data.java_map import copied_order
 from connect.data.java_numbers import Float32, narrow, parse_decimal
-from connect.data.record import ConnectRecord
 from connect.data.schema import INTEGER_BITS, Schema, Type, java_class
 from connect.data.struct import Struct
 from connect.data.transforms.base import (
@@ -19,6 +17,7 @@ from connect.data.transforms.base import (
     OnKey,
     OnPart,
     OnValue,
+    R,
     replace_null_key,
     require_map,
     require_struct,
@@ -27,8 +26,6 @@ from connect.data.values import as_double, as_long
 from connect.errors import DataError
 
 __all__ = ["MaskFieldKey", "MaskFieldValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 _PURPOSE = "mask fields"
 

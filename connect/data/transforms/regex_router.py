@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.java_regex import compile_java_regex
-from connect.data.record import ConnectRecord
-from connect.data.transforms.base import Transformation
+from connect.data.transforms.base import R, Transformation
 from connect.data.transforms.regex import JavaPattern, replace_first
 
 __all__ = ["RegexRouter"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class RegexRouter(Transformation):

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
 from connect.config.types import ConfigScalar
 from connect.config.validators import ValidList
 from connect.data.java_map import hash_order
-from connect.data.record import ConnectRecord
 from connect.data.schema import Schema
 from connect.data.schema_builder import SchemaBuilder, copy_basics
 from connect.data.struct import Struct
 from connect.data.transforms.base import (
     REPLACE_NULL_WITH_DEFAULT,
+    OnFields,
     OnKey,
-    OnPart,
     OnValue,
+    R,
     SchemaCache,
     replace_null_key,
-    require_map,
-    require_struct,
 )
 from connect.errors import ConfigError
 
 __all__ = ["ReplaceFieldKey", "ReplaceFieldValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
-
-_PURPOSE = "field replacement"
 
 
 class _Renames:
@@ -60,7 +52,8 @@ def _parse_renames(mappings: tuple[str, ...]) -> dict[str, str]:
     return renames
 
 
-class _ReplaceField(OnPart):
+class _ReplaceField(OnFields):
+    PURPOSE = "field replacement"
     CONFIG_DEF = ConfigDef(
         [
             ConfigKey(
@@ -96,15 +89,7 @@ class _ReplaceField(OnPart):
         self._with_default = config.boolean(REPLACE_NULL_WITH_DEFAULT)
         self._schemas = SchemaCache(self._reduced)
 
-    def apply(self, record: R) -> R | None:
-        value = self.part(record)
-        if value is None:
-            return record
-        if self.part_schema(record) is None:
-            return self._schemaless(record, require_map(value, _PURPOSE))
-        return self._with_schema(record, require_struct(value, _PURPOSE))
-
-    def _schemaless(self, record: R, value: dict[str, object]) -> R:
+    def schemaless(self, record: R, value: dict[str, object]) -> R:
         kept = {
             self._renames.get(name, name): field
             for name, field in value.items()
@@ -112,7 +97,7 @@ class _ReplaceField(OnPart):
         }
         return self.with_part(record, None, hash_order(kept, len(value)))
 
-    def _with_schema(self, record: R, value: Struct) -> R:
+    def with_schema(self, record: R, value: Struct) -> R:
         updated = Struct(self._schemas.get(value.schema))
         for field in updated.schema.fields:
             old_name = self._old_names.get(field.name, field.name)

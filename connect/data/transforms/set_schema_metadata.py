@@ -5,10 +5,7 @@ As in Kafka Connect 4.3.1, the schema must be a struct schema.
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
-from connect.data.record import ConnectRecord
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.data.transforms.base import (
@@ -16,13 +13,12 @@ from connect.data.transforms.base import (
     OnKey,
     OnPart,
     OnValue,
+    R,
     replace_null_key,
 )
 from connect.errors import ConfigError, DataError
 
 __all__ = ["SetSchemaMetadataKey", "SetSchemaMetadataValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class _SetSchemaMetadata(OnPart):

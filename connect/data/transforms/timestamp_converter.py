@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import TypeVar
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.validators import OneOf
@@ -11,7 +10,6 @@ from connect.data import logical
 from connect.data.java_dates import DateFormat, InvalidPattern
 from connect.data.java_map import copied_order
 from connect.data.java_numbers import narrow
-from connect.data.record import ConnectRecord
 from connect.data.schema import Schema, Type, java_class
 from connect.data.schema_builder import OPTIONAL, REQUIRED, SchemaBuilder, copy_basics
 from connect.data.struct import Struct
@@ -20,6 +18,7 @@ from connect.data.transforms.base import (
     OnKey,
     OnPart,
     OnValue,
+    R,
     SchemaCache,
     replace_null_key,
     require_map,
@@ -28,8 +27,6 @@ from connect.data.transforms.base import (
 from connect.errors import ConfigError, DataError
 
 __all__ = ["TimestampConverterKey", "TimestampConverterValue"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 _PURPOSE = "converting timestamp formats"
 _STRING, _UNIX = "string", "unix"

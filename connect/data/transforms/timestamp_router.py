@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.data.java_dates import DateFormat, InvalidPattern
 from connect.data.logical import from_ms
-from connect.data.record import ConnectRecord
-from connect.data.transforms.base import Transformation
+from connect.data.transforms.base import R, Transformation
 from connect.errors import ConfigError, DataError
 
 __all__ = ["TimestampRouter"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 
 class TimestampRouter(Transformation):

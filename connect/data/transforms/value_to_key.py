@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.validators import ValidList
 from connect.data.java_map import hash_order
-from connect.data.record import ConnectRecord
 from connect.data.schema import Schema
 from connect.data.schema_builder import SchemaBuilder
 from connect.data.struct import Struct
 from connect.data.transforms.base import (
     REPLACE_NULL_WITH_DEFAULT,
+    R,
     SchemaCache,
     Transformation,
     replace_null_key,
@@ -22,8 +20,6 @@ from connect.data.transforms.base import (
 from connect.errors import DataError
 
 __all__ = ["ValueToKey"]
-
-R = TypeVar("R", bound=ConnectRecord)
 
 _PURPOSE = "copying fields from value to key"
 

@@ -18,7 +18,7 @@ from connect.runtime.plugins.permissions import Permissions
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.validation.validator import Preflight
 from connect.runtime.worker import Worker
-from connect.storage.config_store import KafkaConfigStore
+from connect.storage.kafka_config_store import KafkaConfigStore
 from connect.storage.status_store import KafkaStatusStore
 
 __all__ = ["distributed_herder"]

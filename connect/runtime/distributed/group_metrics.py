@@ -9,7 +9,6 @@ from connect.metrics.coordinator_metrics import CoordinatorMetrics
 from connect.metrics.rebalance_metrics import RebalanceMetrics
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.rebalance_listener import GroupObserver
 
 __all__ = ["GroupMetrics"]
 
@@ -17,7 +16,7 @@ __all__ = ["GroupMetrics"]
 _PROTOCOLS = ("EAGER", "COMPATIBLE", "SESSIONED")
 
 
-class GroupMetrics(GroupObserver):
+class GroupMetrics:
     """Updates metrics on the herder's thread. The herder's owner calls `show` and `hide`."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:

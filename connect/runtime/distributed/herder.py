@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -102,7 +103,7 @@ class DistributedHerder(AbstractHerder):
             self._make_requests,
             self._restart_plan,
             self._loggers.set,
-            observer=self._metrics,
+            metrics=self._metrics,
             on_leading=on_leading,
             publishes_itself=client is None and not config.exactly_once.fences_leaders,
             wait=wait,
@@ -117,7 +118,6 @@ class DistributedHerder(AbstractHerder):
         worker.statuses.listener = self._statuses.note
         statuses.set_listener(self._loop.show_again)
         self._do = LeaderRequests(self._loop, configs, self._restart_plan)
-        self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
         """Read the internal topics, and start to join the group. Closes everything after an
@@ -165,12 +165,6 @@ class DistributedHerder(AbstractHerder):
     def ended(self) -> bool:
         """Whether `stop` was called."""
         return self._ended is not None
-
-    def stop(self, deadline: Deadline) -> bool:
-        """Stop everything. Another call only returns the result of the first."""
-        if self._ended is None:
-            self._ended = self._stop_once(deadline)
-        return self._ended
 
     def health(self) -> WorkerHealth:
         loop = self._loop
@@ -264,25 +258,13 @@ class DistributedHerder(AbstractHerder):
             lambda: self._do.delete(name),
         )
 
-    def pause_connector(self, name: str) -> None:
-        self._put_target(name, TargetState.PAUSED)
-
-    def resume_connector(self, name: str) -> None:
-        self._put_target(name, TargetState.STARTED)
-
     def stop_connector(self, name: str) -> None:
         self._run(f"stopping connector {name}", lambda: self._do.stop(name))
 
     # Restarts.
 
-    def restart_connector(self, name: str) -> None:
-        """Restart a connector, and return when it has started. Raises the error that prevents the
-        start.
-        """
-        deadline = self._deadline(REQUEST_TIMEOUT_S)
-        stage = f"restarting connector {name}"
-        started = self._run(stage, lambda: self._do.restart_connector(name))
-        await_ready(started, deadline)
+    def _begin_restart(self, name: str) -> Future[None]:
+        return self._run(f"restarting connector {name}", lambda: self._do.restart_connector(name))
 
     def restart_connector_and_tasks(
         self, name: str, *, only_failed: bool, include_tasks: bool
@@ -389,7 +371,7 @@ class DistributedHerder(AbstractHerder):
 
         return self._loop.run(staged, REQUEST_TIMEOUT_S)
 
-    def _put_target(self, name: str, target: TargetState) -> None:
+    def _set_target(self, name: str, target: TargetState) -> None:
         """Write a target state. Any worker may do so."""
         if not self._snapshot().contains(name):
             raise NotFound(f"Unknown connector {name}")
@@ -419,7 +401,7 @@ class DistributedHerder(AbstractHerder):
         if self._loop.membership.signs:
             self._keys.check(self._loop.changes.session_key, signature, body)
 
-    def _stop_once(self, deadline: Deadline) -> bool:
+    def _stop(self, deadline: Deadline) -> bool:
         self._metrics.hide()
         left = max(0.0, deadline.remaining() - _CLOSE_STORES_S)
         ended = self._loop.stop(self._deadline(left))
@@ -427,6 +409,3 @@ class DistributedHerder(AbstractHerder):
         for waiting, stop in zip((3, 2, 1), stores, strict=True):
             stop(self._deadline(deadline.remaining() / waiting))
         return ended
-
-    def _deadline(self, seconds: float) -> Deadline:
-        return Deadline(seconds, self._worker.clock)

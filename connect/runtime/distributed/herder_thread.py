@@ -22,10 +22,11 @@ from connect.runtime.distributed.config_follower import ConfigFollower
 from connect.runtime.distributed.exactly_once_checks import ExactlyOnceRuns
 from connect.runtime.distributed.group_config import DistributedConfig, ExactlyOnceSupport
 from connect.runtime.distributed.group_configs import GroupConfigs
+from connect.runtime.distributed.group_metrics import GroupMetrics
 from connect.runtime.distributed.leader_client import InternalRequests
 from connect.runtime.distributed.leadership import Leading
 from connect.runtime.distributed.membership import Membership
-from connect.runtime.distributed.rebalance_listener import GroupObserver, Rebalancing
+from connect.runtime.distributed.rebalance_listener import Rebalancing
 from connect.runtime.distributed.rebalance_plan import UnsyncBackoff
 from connect.runtime.distributed.session_keys import SessionKeys
 from connect.runtime.distributed.task_config_commits import GroupCommits
@@ -78,7 +79,7 @@ class HerderLoop:
         plan_restart: Callable[[RestartRequest], RestartPlan],
         set_level: Callable[[str, str], object],
         *,
-        observer: GroupObserver | None = None,
+        metrics: GroupMetrics,
         on_leading: Callable[[], None] = lambda: None,
         publishes_itself: bool = False,
         wait: Callable[[threading.Event, float], object] = threading.Event.wait,
@@ -99,7 +100,7 @@ class HerderLoop:
         self.stages = Stages(self._clock)
         self.configs = GroupConfigs(store, self.stages, config.sync_timeout_s, self._clock)
         self._rebalancing = Rebalancing(
-            self, statuses, config.group_id, observer or GroupObserver(), on_leading, self._clock
+            self, statuses, config.group_id, metrics, on_leading, self._clock
         )
         self.membership = Membership(
             url,

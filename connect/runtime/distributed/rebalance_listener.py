@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from connect.clients.groups.member import GroupMember
 from connect.clock import Clock, Deadline
 from connect.protocol.membership import Assignment
-from connect.runtime.distributed.group_configs import GroupConfigs
-from connect.runtime.distributed.leadership import Leading
-from connect.runtime.distributed.membership import Membership
+from connect.runtime.distributed.group_metrics import GroupMetrics
 from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep
-from connect.runtime.stages import Stages
 from connect.runtime.states import InstanceId
-from connect.runtime.work.running_work import RunningWork
-from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.status_store import StatusStore
 
-__all__ = ["GroupObserver", "Rebalancing"]
+if TYPE_CHECKING:
+    from connect.runtime.distributed.herder_thread import HerderLoop
+
+__all__ = ["Rebalancing"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,45 +28,22 @@ _log = logging.getLogger(__name__)
 _STATUS_FLUSH_S = 5.0
 
 
-class GroupObserver:
-    """Receives rebalance events on the herder's thread. This base class ignores them."""
-
-    def rebalance_started(self) -> None: ...
-    def rebalance_completed(self, generation: int, leader_url: str, protocol: int) -> None: ...
-
-
-class Rebalanced(Protocol):
-    """The part of the herder that `Rebalancing` uses, on the herder's thread."""
-
-    stages: Stages
-    member: GroupMember
-    membership: Membership
-    work: RunningWork
-    publisher: TaskConfigPublisher
-    leading: Leading
-    configs: GroupConfigs
-
-    def follow_joining(self) -> None: ...
-    def fall_behind(self) -> None: ...
-    def writes_exactly_once(self, connector: str) -> bool: ...
-
-
 class Rebalancing:
     """Handles rebalances on the herder's thread; only `why_unassigned` is thread-safe."""
 
     def __init__(
         self,
-        herder: Rebalanced,
+        loop: HerderLoop,
         statuses: StatusStore,
         group_id: str,
-        observer: GroupObserver,
+        metrics: GroupMetrics,
         on_leading: Callable[[], None],
         clock: Clock,
     ) -> None:
-        self._herder = herder
+        self._loop = loop
         self._statuses = statuses
         self._group_id = group_id
-        self._observer = observer
+        self._metrics = metrics
         self._on_leading = on_leading
         self._clock = clock
         self.assigned_connectors: frozenset[str] = frozenset()
@@ -81,10 +55,10 @@ class Rebalancing:
 
     def why_unassigned(self, instance: InstanceId) -> str | None:
         """Return the reason as `HerderLoop.why_unassigned` does."""
-        membership = self._herder.membership
+        membership = self._loop.membership
         if membership.assignment is None:
             joining = f"This worker is joining its group {self._group_id}"
-            trouble = self._herder.member.trouble
+            trouble = self._loop.member.trouble
             return joining if trouble is None else f"{joining}: {trouble}"
         if not membership.is_abandoned(instance):
             return None
@@ -107,19 +81,19 @@ class Rebalancing:
     # Methods of `membership.Rebalances`.
 
     def before_join(self) -> ClusterConfigState:
-        self._herder.follow_joining()
-        return self._herder.configs.current
+        self._loop.follow_joining()
+        return self._loop.configs.current
 
     def on_revoked(self, revoked: frozenset[InstanceId]) -> None:
-        herder = self._herder
-        with herder.stages.during("stopping revoked connectors and tasks"):
-            herder.work.end_tasks([each for each in sorted(revoked) if each.is_task])
+        loop = self._loop
+        with loop.stages.during("stopping revoked connectors and tasks"):
+            loop.work.end_tasks([each for each in sorted(revoked) if each.is_task])
             connectors = [each.connector for each in sorted(revoked) if not each.is_task]
-            herder.work.end_connectors(connectors)
+            loop.work.end_connectors(connectors)
             for name in connectors:
-                herder.publisher.forget(name)
+                loop.publisher.forget(name)
             for name in sorted({each.connector for each in revoked}):
-                if not herder.configs.current.contains(name):
+                if not loop.configs.current.contains(name):
                     self._statuses.delete_topics(name)
             # A late status of this worker would replace the next owner's.
             self._statuses.flush(Deadline(_STATUS_FLUSH_S, self._clock))
@@ -128,8 +102,8 @@ class Rebalancing:
         # Work frozen by an earlier loss continues only if it stayed ours in between.
         self._thaw(lost)
         tasks = [each for each in lost if each.is_task]
-        still = self._herder.work.freeze(
-            task for task in tasks if not self._herder.writes_exactly_once(task.connector)
+        still = self._loop.work.freeze(
+            task for task in tasks if not self._loop.writes_exactly_once(task.connector)
         )
         self._frozen_in = generation
         self.on_revoked(lost - still)
@@ -138,37 +112,37 @@ class Rebalancing:
         self._resolved = self._told = False
         delay = assignment.delay_ms
         self._scheduled_ms = self._clock.now_ms() + delay if delay > 0 else None
-        self._observer.rebalance_started()
-        if not self._herder.membership.is_leader:
+        self._metrics.rebalance_started()
+        if not self._loop.membership.is_leader:
             return
-        self._herder.leading.claim()
+        self._loop.leading.claim()
         if not assignment.failed:
             # The other members know connectors that this worker has not read yet.
-            self._herder.leading.forget_deleted()
+            self._loop.leading.forget_deleted()
 
     # Called by the herder.
 
     def settle(self) -> bool:
         """Return whether this worker runs its whole assignment and need not rejoin."""
-        herder, membership = self._herder, self._herder.membership
+        loop, membership = self._loop, self._loop.membership
         assignment = membership.assignment
         if assignment is None:
             return False
         if self._resolved:
             return True
         if self._next_step(assignment) is NextStep.REJOIN:
-            herder.member.request_rejoin(
+            loop.member.request_rejoin(
                 "the assignment was made from older configs, or the scheduled rebalance is due"
             )
             return False
-        self.assigned_connectors = frozenset(herder.configs.current.connectors())
+        self.assigned_connectors = frozenset(loop.configs.current.connectors())
         self.begin_assigned()
-        herder.publisher.compare()
+        loop.publisher.compare()
         self._resolved = True
         if not self._told:
             # A delayed rebalance is checked repeatedly until it is due.
             self._told = True
-            self._observer.rebalance_completed(
+            self._metrics.rebalance_completed(
                 membership.generation, assignment.leader_url, membership.version
             )
         led, self._led = self._led, membership.is_leader
@@ -176,60 +150,60 @@ class Rebalancing:
             self._on_leading()
         if assignment.revoked:
             membership.forget_revocations()
-            herder.member.request_rejoin(
+            loop.member.request_rejoin(
                 "revoked connectors and tasks can now be assigned to other workers"
             )
             return False
         return True
 
     def _next_step(self, assignment: Assignment) -> NextStep:
-        herder = self._herder
+        loop = self._loop
         due = self._scheduled_ms is not None and self._clock.now_ms() >= self._scheduled_ms
         if due:
             self._scheduled_ms = None
-        leads = herder.membership.is_leader
+        leads = loop.membership.is_leader
         state = AfterRebalance(assignment.failed, assignment.config_offset, leads, due)
-        step = state.next_step(herder.configs.current.offset)
+        step = state.next_step(loop.configs.current.offset)
         if step is not NextStep.READ_TO_END:
             return step
-        if herder.configs.refresh():
-            return state.next_step(herder.configs.current.offset, read_on=True)
-        herder.fall_behind()
+        if loop.configs.refresh():
+            return state.next_step(loop.configs.current.offset, read_on=True)
+        loop.fall_behind()
         return NextStep.REJOIN
 
     def begin_assigned(self) -> None:
         """Start assigned work that is not running yet, and stop all other work."""
-        herder = self._herder
-        wanted = herder.membership.assigned
+        loop = self._loop
+        wanted = loop.membership.assigned
         self._thaw(wanted)
-        running = herder.work.running
+        running = loop.work.running
         over, new = running - wanted, sorted(filter(self._is_configured, wanted - running))
         if over:
             self.on_revoked(frozenset(over))
-        herder.work.renewal.grow(herder.configs.current)
-        herder.work.renewal.take_live(herder.configs.current)
+        loop.work.renewal.grow(loop.configs.current)
+        loop.work.renewal.take_live(loop.configs.current)
         if not new:
             return
-        with herder.stages.during("starting assigned connectors and tasks"):
+        with loop.stages.during("starting assigned connectors and tasks"):
             _log.info("Starting %s", ", ".join(str(each) for each in new))
             for each in new:
                 if not each.is_task:
-                    herder.work.begin_connector(each.connector, herder.configs.current)
-            herder.work.begin_tasks([each for each in new if each.is_task], herder.configs.current)
+                    loop.work.begin_connector(each.connector, loop.configs.current)
+            loop.work.begin_tasks([each for each in new if each.is_task], loop.configs.current)
 
     def _is_configured(self, instance: InstanceId) -> bool:
         """Return whether the instance still exists: a new leader may leave removed tasks
         assigned.
         """
-        configs = self._herder.configs.current
+        configs = self._loop.configs.current
         if not instance.is_task:
             return configs.contains(instance.connector)
         return instance.task < configs.task_count(instance.connector)
 
     def of_this_worker(self) -> list[InstanceId]:
         """Return all instances that were started here, are assigned here, and are configured."""
-        herder = self._herder
-        held = herder.work.running & herder.membership.assigned
+        loop = self._loop
+        held = loop.work.running & loop.membership.assigned
         return sorted(filter(self._is_configured, held))
 
     def _thaw(self, wanted: frozenset[InstanceId]) -> None:
@@ -239,5 +213,5 @@ class Rebalancing:
         """
         frozen_in, self._frozen_in = self._frozen_in, None
         if frozen_in is not None:
-            ours = self._herder.membership.generation == frozen_in + 1
-            self._herder.work.thaw(wanted if ours else frozenset())
+            ours = self._loop.membership.generation == frozen_in + 1
+            self._loop.work.thaw(wanted if ours else frozenset())

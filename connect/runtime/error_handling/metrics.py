@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from connect.clock import SYSTEM_CLOCK, Clock
 
@@ -24,15 +24,7 @@ ErrorCount = Literal[
 ]
 """The attributes; `connect.metrics.catalogue` describes them."""
 
-_COUNTS: tuple[ErrorCount, ...] = (
-    "total-record-failures",
-    "total-record-errors",
-    "total-records-skipped",
-    "total-retries",
-    "total-errors-logged",
-    "deadletterqueue-produce-requests",
-    "deadletterqueue-produce-failures",
-)
+_COUNTS: tuple[ErrorCount, ...] = get_args(ErrorCount)
 
 
 class ErrorMetrics:

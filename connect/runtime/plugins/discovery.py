@@ -21,32 +21,27 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from connect.errors import ConfigError
 from connect.runtime.plugins.kinds import kinds_of
 
-__all__ = ["ENTRY_POINT_GROUP", "PluginSink", "discover_plugins"]
+if TYPE_CHECKING:
+    from connect.runtime.plugins.registry import PluginRegistry
+
+__all__ = ["ENTRY_POINT_GROUP", "discover_plugins"]
 
 _log = logging.getLogger(__name__)
 
 ENTRY_POINT_GROUP = "kafka_connect_mirror.plugins"
 
 
-class PluginSink(Protocol):
-    """Receives the discovered plugins; implemented by `PluginRegistry`."""
-
-    def register(
-        self, plugin: type, java_name: str | None = None, *, version: str | None = None
-    ) -> None: ...
-
-
-def discover_plugins(sink: PluginSink, plugin_path: Sequence[str]) -> None:
+def discover_plugins(registry: PluginRegistry, plugin_path: Sequence[str]) -> None:
     """Register the plugins of all installed packages and of the directories of `plugin_path`."""
     for location in _locations(plugin_path):
-        _register_location(sink, location)
+        _register_location(registry, location)
     for distribution in importlib.metadata.distributions():
-        _register_entry_points(sink, distribution)
+        _register_entry_points(registry, distribution)
 
 
 def _locations(plugin_path: Sequence[str]) -> Iterator[Path]:
@@ -91,7 +86,7 @@ def _is_source(name: str) -> bool:
     return name.endswith(".py") and name[:-3].isidentifier() and name != "setup.py"
 
 
-def _register_location(sink: PluginSink, location: Path) -> None:
+def _register_location(registry: PluginRegistry, location: Path) -> None:
     try:
         names = list(_module_names(location))
     except (OSError, zipfile.BadZipFile) as error:
@@ -103,10 +98,12 @@ def _register_location(sink: PluginSink, location: Path) -> None:
     distributions = list(importlib.metadata.distributions(path=[str(location)]))
     version = distributions[0].version if len(distributions) == 1 else None
     for name in names:
-        _register_module(sink, name, location, version)
+        _register_module(registry, name, location, version)
 
 
-def _register_module(sink: PluginSink, name: str, location: Path, version: str | None) -> None:
+def _register_module(
+    registry: PluginRegistry, name: str, location: Path, version: str | None
+) -> None:
     try:
         module = importlib.import_module(name)
     except Exception:  # noqa: BLE001 - a broken plugin must not hide the others
@@ -124,7 +121,7 @@ def _register_module(sink: PluginSink, name: str, location: Path, version: str |
         return
     found = list(_plugin_classes(module))
     for plugin in found:
-        sink.register(plugin, version=version)
+        registry.register(plugin, version=version)
     _log.info("%d plugins of %s loaded from %s", len(found), name, location)
 
 
@@ -138,15 +135,17 @@ def _plugin_classes(module: ModuleType) -> Iterable[type]:
             yield value
 
 
-def _register_entry_points(sink: PluginSink, distribution: importlib.metadata.Distribution) -> None:
+def _register_entry_points(
+    registry: PluginRegistry, distribution: importlib.metadata.Distribution
+) -> None:
     for entry in distribution.entry_points.select(group=ENTRY_POINT_GROUP):
         try:
             found = entry.load()
             if inspect.isclass(found):
                 if not kinds_of(found):
                     raise ConfigError(f"{entry.value} is neither a plugin class nor a function")
-                sink.register(found, version=distribution.version)
+                registry.register(found, version=distribution.version)
             else:
-                found(sink)
+                found(registry)
         except Exception:  # noqa: BLE001 - a broken package must not hide the others
             _log.exception("Cannot register the plugins of %s", entry.value)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import closing
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.record_sender import RecordSender
@@ -89,14 +90,11 @@ def create_dead_letter_topic(config: Mapping[str, str], admin: Mapping[str, str]
     topic = dead_letter_topic(config)
     replicas = parsed.integer("errors.deadletterqueue.topic.replication.factor")
     try:
-        client = Admin(admin)
-        try:
+        with closing(Admin(admin)) as client:
             if topic not in client.list_topics() and client.create_topic(
                 topic, _PARTITIONS, replicas
             ):
                 _log.info("Created dead letter queue %s", topic)
-        finally:
-            client.close()
     except ConnectError as error:
         raise TaskFailed(
             f"Could not initialize dead letter queue with topic={topic}: {error}; create the"

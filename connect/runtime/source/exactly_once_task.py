@@ -9,31 +9,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from connect.clients.transactions.producer import KeepTrying, TransactionalProducer
-from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.data.transforms.chain import TransformChain
+from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
-from connect.plugin import RecordMetadata, SourceRecord, SourceTask, StoredOffset
-from connect.runtime.error_handling.tolerance import RecordErrors, RetriesInterrupted
+from connect.plugin import RecordMetadata, SourceRecord, StoredOffset
+from connect.runtime.error_handling.tolerance import RetriesInterrupted
 from connect.runtime.offset_stores import TransactionalStore
-from connect.runtime.source.loop import PAUSED_TURN_S, SourceLoop
+from connect.runtime.source.loop import PAUSED_TURN_S, RecordTaskParts, SourceLoop
 from connect.runtime.source.producer import OutgoingRecord
-from connect.runtime.source.topic_creator import TopicCreator
 from connect.runtime.source.transaction_boundaries import Boundaries, Ending
-from connect.runtime.tasks.record_converters import RecordConverters
-from connect.runtime.tasks.task import WorkerTaskContext
-from connect.storage.offset_store import READ_S
 from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["ExactlyOncePlan", "ExactlyOnceSourceTask", "Transactions"]
 
 _log = logging.getLogger(__name__)
 
-_CLOSE_STORE_S = 1.0
 _IDLE_S = 1.0
 # The rest of a stopping task's time is for closing its clients.
 _COMMIT_SHARE = 0.6
@@ -55,7 +49,7 @@ class ExactlyOncePlan:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """The transactional clients of a task, which opens and closes `producer` and `store`."""
+    """The transactional clients of a task, which opens and closes `producer`."""
 
     plan: ExactlyOncePlan
     producer: TransactionalProducer
@@ -69,36 +63,13 @@ class ExactlyOnceSourceTask(SourceLoop):
     `stopping` and `wake` come from any thread, acknowledgements from the producer's.
     """
 
-    def __init__(
-        self,
-        task: SourceTask,
-        context: WorkerTaskContext,
-        config: Mapping[str, str],
-        transactions: Transactions,
-        converters: RecordConverters,
-        transforms: TransformChain,
-        errors: RecordErrors[SourceRecord],
-        *,
-        topics: TopicCreator | None = None,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        """Create the task. `topics` None: brokers create new topics."""
-        super().__init__(
-            task,
-            context,
-            config,
-            converters,
-            transforms,
-            errors,
-            topics=topics,
-            transactions=True,
-            clock=clock,
-        )
+    def __init__(self, parts: RecordTaskParts, transactions: Transactions) -> None:
+        super().__init__(parts, transactions=True)
         self._plan = transactions.plan
         self._producer = transactions.producer
         self._store = transactions.store
         self._boundaries = transactions.boundaries
-        self._writer = OffsetWriter(transactions.store.store, context.connector_name)
+        self._writer = OffsetWriter(transactions.store.store, parts.context.connector_name)
         self._stop_asked = threading.Event()
         self._claimed = False
         self._aborted = 0
@@ -117,7 +88,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         if self._stop_asked.is_set() or not self._producer.claim(self._wanted):
             return
         self._plan.post_producer_check()
-        self._store.store.start(Deadline(READ_S, self._clock))
+        self._context.open_offsets()
         self._claimed = True
         self._begin()
         self._boundaries.begin()
@@ -169,7 +140,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         finally:
             self._producer.close()
             self._store.offsets.aborted(ended)
-            self._store.store.stop(Deadline(_CLOSE_STORE_S, self._clock))
+            self._context.close_offsets()
 
     def stopping(self) -> None:
         self._stop_asked.set()

@@ -11,9 +11,10 @@ import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from connect.clients.groups.bootstrap_probe import need_resolvable
-from connect.clock import SYSTEM_CLOCK, Clock, Deadline
+from connect.clock import Clock, Deadline
 from connect.data.transforms.chain import TransformChain
 from connect.errors import ConnectError
 from connect.loop import Backoff
@@ -35,7 +36,7 @@ from connect.runtime.source.topic_creator import TopicCreator
 from connect.runtime.tasks.record_converters import RecordConverters
 from connect.runtime.tasks.task import RESOLVE_S, WorkerTask, WorkerTaskContext, in_lines
 
-__all__ = ["PAUSED_TURN_S", "SourceLoop"]
+__all__ = ["PAUSED_TURN_S", "RecordTaskParts", "SourceLoop"]
 
 _log = logging.getLogger(__name__)
 
@@ -47,33 +48,35 @@ _IDLE_S = 0.1
 _POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S = 0.1, 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class RecordTaskParts:
+    """A record task's plugin and what the worker gives it. `topics` None: brokers create new
+    topics."""
+
+    task: SourceTask
+    context: WorkerTaskContext
+    config: Mapping[str, str]
+    converters: RecordConverters
+    transforms: TransformChain
+    errors: RecordErrors[SourceRecord]
+    topics: TopicCreator | None
+    clock: Clock
+
+
 class SourceLoop(WorkerTask):
     """A record task. Only `stopping` and `wake` are called from other threads."""
 
-    def __init__(
-        self,
-        task: SourceTask,
-        context: WorkerTaskContext,
-        config: Mapping[str, str],
-        converters: RecordConverters,
-        transforms: TransformChain,
-        errors: RecordErrors[SourceRecord],
-        *,
-        topics: TopicCreator | None,
-        transactions: bool,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        """Create the task. `topics` None: brokers create new topics. `transactions`: measure their
-        sizes.
-        """
+    def __init__(self, parts: RecordTaskParts, *, transactions: bool) -> None:
+        """Create the task. `transactions`: measure their sizes."""
+        context, clock = parts.context, parts.clock
         self._name = f"{context.connector_name}-{context.task_index}"
-        self._task = task
+        self._task = parts.task
         self._context = context
-        self._config = config
-        self._outgoing = OutgoingRecords(transforms, converters, errors)
-        self._transforms = transforms
-        self._topics = topics
-        self._errors = errors
+        self._config = parts.config
+        self._errors = parts.errors
+        self._outgoing = OutgoingRecords(parts.transforms, parts.converters, parts.errors)
+        self._transforms = parts.transforms
+        self._topics = parts.topics
         self._clock = clock
         self._batch: deque[SourceRecord] = deque()
         self._paused = self._begun = False
@@ -83,7 +86,7 @@ class SourceLoop(WorkerTask):
         self._waits_because: str | None = None
         self._figures = SourceTaskMetrics(self._totals, clock, transactions=transactions)
         context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
-        context.figures.add(ERROR_GROUP, errors.metrics.read)
+        context.figures.add(ERROR_GROUP, parts.errors.metrics.read)
 
     @abstractmethod
     def _produce(self, record: SourceRecord, outgoing: OutgoingRecord) -> None:

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future
 
-from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.data.transforms.chain import TransformChain
+from connect.clock import Deadline
 from connect.errors import BrokerError, ConnectError, TaskFailed
 from connect.metrics.client_metrics import ClientStatistics
 from connect.metrics.source_task_metrics import SourceTotals
-from connect.plugin import RecordMetadata, SourceRecord, SourceTask, StoredOffset
-from connect.runtime.error_handling.tolerance import ErrorReport, RecordErrors, Stage
-from connect.runtime.source.loop import PAUSED_TURN_S, SourceLoop
+from connect.plugin import RecordMetadata, SourceRecord, StoredOffset
+from connect.runtime.error_handling.tolerance import ErrorReport, Stage
+from connect.runtime.source.loop import PAUSED_TURN_S, RecordTaskParts, SourceLoop
 from connect.runtime.source.producer import OutgoingRecord, SourceProducer
 from connect.runtime.source.submitted_records import SubmittedRecord, SubmittedRecords
-from connect.runtime.source.topic_creator import TopicCreator
 from connect.runtime.tasks.offset_committer import OffsetCommitter
-from connect.runtime.tasks.record_converters import RecordConverters
-from connect.runtime.tasks.task import WorkerTaskContext, in_lines
+from connect.runtime.tasks.task import in_lines
 from connect.storage.offset_writer import OffsetWriter
 
 __all__ = ["WorkerSourceTask"]
@@ -46,31 +42,14 @@ class WorkerSourceTask(SourceLoop):
 
     def __init__(
         self,
-        task: SourceTask,
-        context: WorkerTaskContext,
-        config: Mapping[str, str],
+        parts: RecordTaskParts,
         writer: OffsetWriter,
-        converters: RecordConverters,
-        transforms: TransformChain,
-        errors: RecordErrors[SourceRecord],
         *,
         commit_interval_s: float,
         commit_timeout_s: float,
-        topics: TopicCreator | None = None,
-        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Create the task. `topics` None: brokers create new topics."""
-        super().__init__(
-            task,
-            context,
-            config,
-            converters,
-            transforms,
-            errors,
-            topics=topics,
-            transactions=False,
-            clock=clock,
-        )
+        super().__init__(parts, transactions=False)
+        context = parts.context
         self._commit_timeout_s = commit_timeout_s
         self._producer: SourceProducer | None = None
         self._statistics = ClientStatistics("producer", context.producer.get("client.id", ""))
@@ -87,15 +66,16 @@ class WorkerSourceTask(SourceLoop):
             self._name,
             writer,
             self._gather,
-            task.commit,
+            parts.task.commit,
             self.wake,
             interval_s=commit_interval_s,
             timeout_s=commit_timeout_s,
             metrics=context.figures,
-            clock=clock,
+            clock=parts.clock,
         )
 
     def start(self) -> None:
+        self._context.open_offsets()
         self._need_brokers()
         self._producer = SourceProducer(
             self._context.producer,
@@ -153,6 +133,7 @@ class WorkerSourceTask(SourceLoop):
             if self._producer is not None:
                 # The acknowledgements that could arrive were awaited already.
                 self._producer.close(Deadline(0.0, self._clock))
+            self._context.close_offsets()
 
     def _idle_s(self) -> float:
         return self._committer.next_turn_s()

@@ -71,7 +71,6 @@ class StandaloneHerder(AbstractHerder):
         self._ready = False
         self._commands = CommandThread(name, worker.clock)
         self._set = StandaloneConnectors(worker, self._commands, connector_start_timeout_s)
-        self._ended: bool | None = None
 
     def start(self, deadline: Deadline) -> None:
         """Read the stored offsets. Closes everything after an error."""
@@ -80,7 +79,7 @@ class StandaloneHerder(AbstractHerder):
             with self._stages.during("reading the stored offsets"):
                 self._commands.run(lambda: self._worker.start(deadline), deadline.remaining() + 1.0)
         except Exception:
-            self._worker.stop(Deadline(_CLOSE_STORE_S, self._worker.clock))
+            self._worker.stop(self._deadline(_CLOSE_STORE_S))
             self._commands.stop(_CLOSE_STORE_S)
             self._ended = True
             raise
@@ -125,7 +124,7 @@ class StandaloneHerder(AbstractHerder):
         prevents the start; the connector exists all the same.
         """
         checked = self._checked_config(name, config)
-        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
         created, ready = self._run(
             f"configuring connector {name}",
             lambda: self._put(name, checked, initial_state, allow_replace),
@@ -136,7 +135,7 @@ class StandaloneHerder(AbstractHerder):
 
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
         """Apply a patch, again if the config has changed meanwhile."""
-        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
         while True:
             base = self.connector_config(name)
             checked = self._checked_config(name, merged_config(base, patch))
@@ -167,22 +166,11 @@ class StandaloneHerder(AbstractHerder):
 
         self._run(f"deleting connector {name}", delete)
 
-    def pause_connector(self, name: str) -> None:
-        self._set_target(name, TargetState.PAUSED)
-
-    def resume_connector(self, name: str) -> None:
-        self._set_target(name, TargetState.STARTED)
-
     def stop_connector(self, name: str) -> None:
         self._set_target(name, TargetState.STOPPED)
 
-    def restart_connector(self, name: str) -> None:
-        """Restart a connector, and return when it has started. Raises the error that prevents the
-        start.
-        """
-        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
-        stage = f"restarting connector {name}"
-        await_ready(self._run(stage, lambda: self._set.restart(name), deadline), deadline)
+    def _begin_restart(self, name: str) -> Future[None]:
+        return self._run(f"restarting connector {name}", lambda: self._set.restart(name))
 
     def restart_connector_and_tasks(
         self, name: str, *, only_failed: bool, include_tasks: bool
@@ -253,16 +241,10 @@ class StandaloneHerder(AbstractHerder):
             ),
         )
 
-    def stop(self, deadline: Deadline) -> bool:
-        """Stop everything. Another call only returns the result of the first."""
-        if self._ended is None:
-            self._ended = self._stop_once(deadline)
-        return self._ended
-
-    def _stop_once(self, deadline: Deadline) -> bool:
+    def _stop(self, deadline: Deadline) -> bool:
         def stop_all() -> bool:
             left = max(0.0, deadline.remaining() - _CLOSE_STORE_S)
-            return self._set.stop_all(Deadline(left, self._worker.clock))
+            return self._set.stop_all(self._deadline(left))
 
         try:
             return self._commands.run(stop_all, deadline.remaining() + _CLOSE_STORE_S)
@@ -270,9 +252,7 @@ class StandaloneHerder(AbstractHerder):
             _log.error("Stopping did not finish in time: %s", error)
             return False
         finally:
-            self._worker.stop(
-                Deadline(max(_CLOSE_STORE_S, deadline.remaining()), self._worker.clock)
-            )
+            self._worker.stop(self._deadline(max(_CLOSE_STORE_S, deadline.remaining())))
             self._commands.stop(_CLOSE_STORE_S)
 
     def _run(self, stage: str, command: Callable[[], T], deadline: Deadline | None = None) -> T:
@@ -287,7 +267,7 @@ class StandaloneHerder(AbstractHerder):
         self, name: str, change: Callable[[Mapping[str, str], Deadline], str]
     ) -> str:
         """Change offsets on the herder's thread, so that the connector cannot start meanwhile."""
-        deadline = Deadline(REQUEST_TIMEOUT_S, self._worker.clock)
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
 
         def checked() -> str:
             configs = self._set.need(name)

@@ -48,8 +48,8 @@ class Converters:
         return RecordConverters(key, value, header, *names)
 
     def make(self, props: Mapping[str, str], use: ConverterUse, before: str = "") -> Converter:
-        """Return the converter that these properties name, with its own properties from there too.
-        `before`: the prefix of all its keys. Raises `ConfigError`."""
+        """Return the converter that these properties name, configured with its keys in them.
+        `before`: the prefix of these keys. Raises `ConfigError`."""
         key = f"{before}{use}.converter"
         converter = self._plugins.converter(props[key], key)()
         prefix = f"{key}."

@@ -22,7 +22,7 @@ from connect.plugin import (
     TransferTransactions,
 )
 from connect.storage.offset_reader import OffsetReader
-from connect.storage.offset_store import READ_S
+from connect.storage.offset_store import READ_S, OffsetStore
 
 if TYPE_CHECKING:
     from connect.metrics.registry import MetricRegistry
@@ -31,6 +31,8 @@ __all__ = ["RESOLVE_S", "WorkerTask", "WorkerTaskContext", "in_lines"]
 
 RESOLVE_S = 5.0
 """How long a task that starts looks up its brokers; a stop waits for it."""
+
+_CLOSE_STORE_S = 1.0
 
 
 @dataclass(slots=True)
@@ -51,6 +53,19 @@ class WorkerTaskContext:
     on_commit_request: Callable[[], object] = lambda: None
     figures: TaskMetrics = field(default_factory=lambda: TaskMetrics("", 0))
     """The metrics of this task."""
+    own_offsets: OffsetStore | None = None
+    """An offset store for this task only, which is opened before the task starts and closed last.
+    """
+
+    def open_offsets(self) -> None:
+        """Open the task's own offset store, if it has one."""
+        if self.own_offsets is not None:
+            self.own_offsets.start(Deadline(READ_S, self.clock))
+
+    def close_offsets(self) -> None:
+        """Close the task's own offset store, if it has one."""
+        if self.own_offsets is not None:
+            self.own_offsets.stop(Deadline(_CLOSE_STORE_S, self.clock))
 
     def stored_offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return self.reader.offsets(partitions, Deadline(READ_S, self.clock))

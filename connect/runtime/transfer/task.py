@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
-from connect.metrics.source_task_metrics import (
-    SOURCE_TASK_GROUP,
-    SourceTaskMetrics,
-    SourceTotals,
-)
-from connect.plugin import PartitionHealth, TransferCounts, TransferTask
-from connect.runtime.error_handling.metrics import ERROR_GROUP
+from connect.plugin import TransferTask
 from connect.runtime.tasks.offset_committer import OffsetCommitter
-from connect.runtime.tasks.task import WorkerTask, WorkerTaskContext, in_lines
-from connect.runtime.transfer.record_transforms import WorkerRecordTransforms, error_metrics
+from connect.runtime.tasks.task import WorkerTaskContext, in_lines
+from connect.runtime.transfer.base_task import STEP_S, BaseTransferTask
+from connect.runtime.transfer.record_transforms import WorkerRecordTransforms
 from connect.storage.offset_writer import OffsetWriter
 
-__all__ = ["WorkerTransferTask", "what_stands_still"]
+__all__ = ["WorkerTransferTask"]
 
-# The longest wait of a step without work. Events wake it earlier.
-_STEP_S = 1.0
 # The rest of a stopping task's time is for the final commit, which needs two round trips.
 _DRAIN_SHARE = 0.7
-# Rates cover at least 30 s, so the counts need not be sampled more often.
-_NOTE_S = 0.5
-# Maximum number of stuck partitions listed in a status.
-_TOLD = 20
 
 
 class Moved(Protocol):
@@ -42,7 +31,7 @@ class Moved(Protocol):
         """Wait until it is set, for at most `timeout` seconds."""
 
 
-class WorkerTransferTask(WorkerTask):
+class WorkerTransferTask(BaseTransferTask):
     """A transfer task with its commits."""
 
     def __init__(
@@ -61,18 +50,8 @@ class WorkerTransferTask(WorkerTask):
         """Create the task, which closes `transforms`. `commit_moved` waits for the last commit of
         a failed task; simulations set it.
         """
-        self._task = task
-        self._context = context
-        self._config = config
-        self._clock = clock
-        self._transforms = context.transforms = transforms
-        context.figures.add(ERROR_GROUP, error_metrics(transforms, clock).read)
-        self._figures: SourceTaskMetrics | None = None
-        self._note_due = clock.monotonic()
+        super().__init__(task, context, config, transforms, clock, transactions=False)
         self._commit_moved: Moved = commit_moved or threading.Event()
-        if task.counts() is not None:
-            self._figures = SourceTaskMetrics(self._totals, clock)
-            context.figures.add(SOURCE_TASK_GROUP, self._figures.read)
         self._committer = OffsetCommitter(
             f"{context.connector_name}-{context.task_index}",
             writer,
@@ -87,47 +66,22 @@ class WorkerTransferTask(WorkerTask):
         context.on_commit_request = self._committer.request
 
     def start(self) -> None:
-        self._task.initialize(self._context)
-        self._task.start(self._config)
+        self._context.open_offsets()
+        self._begin()
 
     def turn(self) -> None:
-        self._task.step(min(_STEP_S, self._committer.next_turn_s()))
+        self._task.step(min(STEP_S, self._committer.next_turn_s()))
         self._committer.turn()
         self._take_note()
-
-    def descriptor(self) -> int | None:
-        return self._task.descriptor()
 
     def turn_now(self) -> float:
         self._task.step(0.0)
         self._committer.turn()
         self._take_note()
-        return min(_STEP_S, self._committer.next_turn_s(), self._task.due_in_s())
-
-    def _take_note(self) -> None:
-        """Sample the counts now and then, because a busy task has very many turns."""
-        now = self._clock.monotonic()
-        if self._figures is not None and now >= self._note_due:
-            self._note_due = now + _NOTE_S
-            self._figures.turn()
-
-    def _totals(self) -> SourceTotals:
-        """Return the record counts. Called on any thread."""
-        counts = self._task.counts() or TransferCounts(0, 0, 0)
-        left_out = counts.read - counts.acknowledged - counts.under_way
-        return SourceTotals(counts.read, counts.acknowledged, left_out)
-
-    def pause(self) -> None:
-        self._task.pause()
-
-    def resume(self) -> None:
-        self._task.resume()
+        return min(STEP_S, self._committer.next_turn_s(), self._task.due_in_s())
 
     def commit_soon(self) -> Future[None]:
         return self._committer.request()
-
-    def reconfigure(self, config: Mapping[str, str]) -> bool:
-        return self._task.reconfigure(config)
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         if failed:
@@ -154,34 +108,8 @@ class WorkerTransferTask(WorkerTask):
         try:
             self._task.stop()
         finally:
-            if self._transforms is not None:
-                self._transforms.close()
-
-    def wake(self) -> None:
-        self._task.wake()
-
-    def stopping(self) -> None:
-        if self._transforms is not None:
-            self._transforms.stop()
-        self._task.stopping()
+            self._close_transforms()
+            self._context.close_offsets()
 
     def trouble(self) -> str | None:
-        task = self._task
-        return in_lines(
-            what_stands_still(*task.unhealthy()), task.trouble(), self._committer.trouble
-        )
-
-    def health(self) -> list[PartitionHealth]:
-        return self._task.health()
-
-
-def what_stands_still(unhealthy: Sequence[PartitionHealth], in_all: int) -> str | None:
-    """Return the partitions that make no progress and are not caught up, with reasons, or None."""
-    ill = sorted((p.name, p.error) for p in unhealthy if p.error is not None)
-    if not ill:
-        return None
-    lines = [f"{len(ill)} of {in_all} partitions make no progress:"]
-    lines += [f"{name}: {error}" for name, error in ill[:_TOLD]]
-    if len(ill) > _TOLD:
-        lines.append(f"and {len(ill) - _TOLD} more")
-    return "\n".join(lines)
+        return in_lines(super().trouble(), self._committer.trouble)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from connect.config.client_keys import ADMIN_CONFIG_DEF, CONSUMER_CONFIG_DEF, PRODUCER_CONFIG_DEF
@@ -229,12 +230,9 @@ class ConfigValidator:
         if any(value.errors for key, value in outcome.values.items() if key.startswith(prefixes)):
             return
         try:
-            chain = make_chain(self._plugins, resolved)
-            try:
+            with closing(make_chain(self._plugins, resolved)) as chain:
                 if has_transforms(resolved):
                     self._check_transfer(chain, connector, resolved)
-            finally:
-                chain.close()
         except ConfigError as error:
             key = error.key if error.key in outcome.keys else "transforms"
             outcome.keep_error(key or "transforms", str(error))

@@ -23,7 +23,7 @@ from connectors.mirror.config import clients as client_configs
 from connectors.mirror.inspect.cluster_queries import REACH_S, asking
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.inspect.stored_progress import stored_positions
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 
 __all__ = ["LagTable"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
@@ -216,8 +216,7 @@ class Auditor:
         wanted: AuditRange,
         found: dict[bytes, int],
     ) -> None:
-        reader = self._source_reader(wanted, start, end)
-        try:
+        with closing(self._source_reader(wanted, start, end)) as reader:
             for batch in chain.from_iterable(self._runs(reader, start, end)):
                 columns = batch.columns()
                 for offset, stamp, tail in zip(
@@ -228,8 +227,6 @@ class Auditor:
                         found.setdefault(digest, offset)
                 if len(found) == len(digests):
                     return
-        finally:
-            reader.close()
 
 
 def _ask_start(link: ClusterLink, key: TopicPartition) -> Future[_Offsets]:

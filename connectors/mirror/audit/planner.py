@@ -35,7 +35,7 @@ from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
 from connectors.mirror.replication_policy import replication_policy
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 
 __all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
 

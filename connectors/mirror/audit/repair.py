@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from connect.clients.cluster.cluster_link import ClusterLink
@@ -158,12 +159,9 @@ def _unchanged(
 ) -> list[SourceRange]:
     """Return the partitions whose copies still end at the end offset of the audit."""
     topics = {each.target[0] for each in ranges}
-    link = ClusterLink(target, lambda: None, name="audit-repair", topics=topics)
-    try:
+    with closing(ClusterLink(target, lambda: None, name="audit-repair", topics=topics)) as link:
         keys = [each.target for each in ranges]
         answers = link.list_offsets(keys, LATEST, 1, _LIST_S).result(2 * _LIST_S)
-    finally:
-        link.close()
     for answer in answers.values():
         if isinstance(answer, ConnectError):
             raise answer

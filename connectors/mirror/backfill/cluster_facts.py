@@ -33,8 +33,8 @@ from connectors.mirror.inspect.stored_progress import map_pages, stored_position
 from connectors.mirror.offsets.offset_map_pages import MapPage
 from connectors.mirror.retention.deadline import LogState, RetentionLimits, limits_of
 from connectors.mirror.retention.timestamp_search import next_stamps
+from connectors.mirror.topics.clusters import internal_topics, topic_selector
 from connectors.mirror.topics.create import apply_plan, creation_configs, ensure_compacted_topic
-from connectors.mirror.topics.refresh import internal_topics, topic_selector
 from connectors.mirror.topics.selection import Selection, TopicPlan, TopicSelector, plan_topics
 
 __all__ = ["ClusterFacts", "ClusterSurvey", "described_configs"]

@@ -7,6 +7,7 @@ backfill may have copied them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
@@ -122,11 +123,10 @@ def _first_wanted(facts: ClusterFacts, logs: PartitionLogs, gatherer: ClusterSur
         return start
     first = max(start, logs.source_start)
     isolation: Literal[0, 1] = 1 if gatherer.read_committed else 0
-    reader = PartitionReader(gatherer.source, logs.source, first, known.first, isolation=isolation)
-    try:
+    with closing(
+        PartitionReader(gatherer.source, logs.source, first, known.first, isolation=isolation)
+    ) as reader:
         runs = wire_runs(reader, first, known.first, committed=gatherer.read_committed)
         if any(batch.columns().offsets for batch in chain.from_iterable(runs)):
             return start
-    finally:
-        reader.close()
     return known.first

@@ -49,7 +49,7 @@ class BackfillProgressStore:
         properties = flow.client("backfill-offsets")
         self._store = KafkaOffsetStore(flow.offsets_topic, properties, read_committed=True)
         self._writer = OffsetWriter(self._store, self._connector)
-        self._books: OffsetSyncWriter | None = None
+        self._sync_writer: OffsetSyncWriter | None = None
         self._expected: dict[TopicPartition, int | None] = {}
 
     def start(self) -> None:
@@ -59,19 +59,19 @@ class BackfillProgressStore:
     def begin(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """Set the stored offsets that were found; None: unknown."""
         self._expected = dict(positions)
-        self._books = OffsetSyncWriter(self._flow.config, None)
+        self._sync_writer = OffsetSyncWriter(self._flow.config, None)
 
     def close(self) -> None:
         """Release all clients. May be called repeatedly."""
-        if self._books is not None:
-            self._books.close()
-            self._books = None
+        if self._sync_writer is not None:
+            self._sync_writer.close()
+            self._sync_writer = None
         self._store.stop(Deadline(_CLOSE_S))
 
     def poll(self) -> None:
         """Handle delivery reports. Must be called often."""
-        if self._books is not None:
-            self._books.poll()
+        if self._sync_writer is not None:
+            self._sync_writer.poll()
 
     def add(self, lines: Iterable[CopiedRange], reached: Iterable[Reached]) -> None:
         """Store a result and return once it is acknowledged.
@@ -79,24 +79,24 @@ class BackfillProgressStore:
         Raises `FlowIsRunning` if another process has stored other offsets meanwhile, and the errors
         of writing.
         """
-        books = self._books
-        assert books is not None, "call begin before add"
+        sync_writer = self._sync_writer
+        assert sync_writer is not None, "call begin before add"
         runs: dict[TopicPartition, list[CopiedRange]] = defaultdict(list)
         for line in lines:
             runs[line.source].append(line)
         for source, of_it in runs.items():
             for line in of_it:
-                books.copied(source, [(line.source_start, line.records)], line.target_start)
+                sync_writer.copied(source, [(line.source_start, line.records)], line.target_start)
         moved = [each for each in reached if each.position > 0 or self._expected.get(each.source)]
         if not moved:
             return
         self._refuse_others(moved)
-        offsets = self._await(books.prepare(moved), "writing pages of the offset map")
+        offsets = self._await(sync_writer.prepare(moved), "writing pages of the offset map")
         self._writer.add(offsets)
         self._flush()
         for each in moved:
             self._expected[each.source] = each.position
-        books.committed()
+        sync_writer.committed()
 
     def _flush(self) -> None:
         stored = self._writer.flush()

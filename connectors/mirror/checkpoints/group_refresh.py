@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clock import Deadline
@@ -112,16 +113,15 @@ class GroupRefresh:
             self._create_topic()
         deadline = Deadline(self._timeout)
         # Rounds are far apart, so connections and threads are not kept in between.
-        source = ConsumerGroups(client_configs.checkpoint_source_admin(self._config.originals))
-        try:
+        with closing(
+            ConsumerGroups(client_configs.checkpoint_source_admin(self._config.originals))
+        ) as source:
             wanted = self._assignable(
                 group
                 for group in source.list_groups(deadline)
                 if self._group_filter.should_replicate_group(group)
             )
             committed = source.committed(wanted, deadline)
-        finally:
-            source.close()
         self._report_failures(committed)
         self._publish(mirrored_groups(committed, self._topic_filter))
 

@@ -64,7 +64,7 @@ def target_topic(
     from the target has its original name there."""
     if policy.topic_source(topic) == target_alias:
         return policy.original_topic(topic)
-    return policy.format_remote_topic(source_alias, topic)
+    return policy.remote_topic(source_alias, topic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog
@@ -155,12 +156,9 @@ class CheckpointReader:
 
     def run(self, deadline: Deadline) -> None:
         """Read the topic. A missing topic counts as empty. Raises `ConnectError`."""
-        admin = Admin(self._properties)
-        try:
+        with closing(Admin(self._properties)) as admin:
             if not admin.describe_topics([self._topic], max(1.0, deadline.remaining())):
                 return
-        finally:
-            admin.close()
         try:
             self._log.start(deadline)
         finally:

@@ -126,7 +126,8 @@ class MirrorCheckpointTask(SourceTask):
 
     @classmethod
     def transforms_records(cls) -> bool:
-        """The flow's transformations are for copied records; here they only rename topics."""
+        """Return False: the flow's transformations are for copied records. Of checkpoints they
+        change the topic name only."""
         return False
 
     # Methods of the task's thread.

@@ -20,11 +20,12 @@ from connect.loop import backoff_s
 from connect.protocol.batches import BatchHeader
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.protocol.messages import FetchedPartition, FetchResponse
+from connectors.mirror.copy.batches.choice import read_batches
 from connectors.mirror.copy.batches.conversion import (
     Chosen,
+    FetchedRecords,
     Unreadable,
     outgoing_batches,
-    read_batches,
 )
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
 from connectors.mirror.copy.batches.transformed import transformed_batches
@@ -225,29 +226,20 @@ class FetchResponseHandler:
         position: int,
         buffer: FetchBuffer,
     ) -> Chosen:
-        if partition.change is not None:
-            return transformed_batches(
-                fetched.records,
-                headers,
-                position=position,
-                end=partition.end,
-                max_batch_bytes=partition.max_batch_bytes,
-                aborted=fetched.aborted,
-                options=self._options,
-                budget=self._budget,
-                change=partition.change,
-            )
-        return outgoing_batches(
+        records = FetchedRecords(
             fetched.records,
             headers,
-            position=position,
-            end=partition.end,
-            max_batch_bytes=partition.max_batch_bytes,
-            aborted=fetched.aborted,
-            options=self._options,
-            buffer=buffer,
-            budget=self._budget,
+            position,
+            partition.end,
+            partition.max_batch_bytes,
+            fetched.aborted,
+            self._options,
+            buffer,
+            self._budget,
         )
+        if partition.change is not None:
+            return transformed_batches(records, partition.change)
+        return outgoing_batches(records)
 
     def _quarantine_unreadable(
         self,
@@ -366,7 +358,7 @@ class FetchResponseHandler:
 
 
 def _believable(headers: list[BatchHeader], partition: PartitionCopy) -> list[BatchHeader]:
-    """Return the batches up to the end offset that the source reported; None if all are before the
+    """Return the batches up to the end offset that the source reported; none if all are before the
     requested offset.
 
     Offsets have no checksum: a batch with an offset far ahead would make the copier skip everything

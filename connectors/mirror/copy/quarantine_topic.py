@@ -22,6 +22,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from queue import Empty, SimpleQueue
 
 import confluent_kafka
@@ -142,13 +143,10 @@ class QuarantineTopic:
             raise DeadlineExceeded(f"a write to {self._topic} took longer than {_WRITE_S:g} s")
 
     def _create_topic(self) -> None:
-        admin = Admin(self._admin_properties)
-        try:
+        with closing(Admin(self._admin_properties)) as admin:
             created = admin.create_topic(
                 self._topic, 1, self._factor, {"max.message.bytes": str(LARGEST_BYTES)}
             )
-        finally:
-            admin.close()
         if created:
             _LOG.info("created the quarantine topic %s", self._topic)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
@@ -230,11 +231,8 @@ def copy_ranges(
     `DeadlineExceeded` if nothing moved for `stall_s` seconds; its message has each partition's
     reason. Blocks; everything happens on this thread.
     """
-    copier = RangeCopier(settings)
-    try:
+    with closing(RangeCopier(settings)) as copier:
         copier.copy(ranges, on_progress, stop=stop, stall_s=stall_s)
-    finally:
-        copier.close()
 
 
 class _Job:

@@ -12,7 +12,7 @@ from connect.plugin import SourcePartition, TransferTransactions
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import LossPolicies
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 
 __all__ = ["EngineSettings", "TransactionPlan", "engine_settings"]
 

@@ -17,10 +17,10 @@ from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 __all__ = ["FEW", "SWEEP_S", "WatchList", "at_rest"]
 
 FEW = 500
-"""So few partitions are all looked at: it takes 5 ms."""
+"""Up to this number of partitions, all are looked at every second. That takes 5 ms."""
 
 SWEEP_S = 30
-"""Seconds, and so turns, in which every partition is looked at once."""
+"""In this number of seconds every partition is looked at once, a part of them each second."""
 
 
 def at_rest(partition: PartitionCopy) -> bool:

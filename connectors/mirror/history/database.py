@@ -77,9 +77,6 @@ _RETRY_FIRST_S, _RETRY_MOST_S = 1.0, 60.0
 _CLOSE_S = 2.0
 """Timeout of `close`. A stopping task has 5 s for everything
 (task.shutdown.graceful.timeout.ms)."""
-_SQLITE_LOCK_S = 5
-_CONNECT_TIMEOUT_S = 10
-_STATEMENT_TIMEOUT_MS = 30_000
 UPKEEP_EVERY_S = 600.0
 _DAY_MS = 24 * 3600 * 1000
 
@@ -342,22 +339,9 @@ def _parsed(url: str) -> Any:
 
 
 def _engine(url: Any) -> Engine:
-    from sqlalchemy import create_engine
+    from connect.storage.sql_engine import sql_engine
 
-    return create_engine(
-        url, pool_pre_ping=True, hide_parameters=True, connect_args=_connect_arguments(url)
-    )
-
-
-def _connect_arguments(url: Any) -> Mapping[str, Any]:
-    if url.get_backend_name() == "sqlite":
-        return {"timeout": _SQLITE_LOCK_S}
-    if url.get_driver_name() in ("psycopg", "psycopg2"):
-        return {
-            "connect_timeout": _CONNECT_TIMEOUT_S,
-            "options": f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}",
-        }
-    return {}
+    return sql_engine(url)
 
 
 def _for_good(error: Exception) -> bool:

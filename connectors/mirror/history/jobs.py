@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.history.database import open_history
-from connectors.mirror.history.rows import FlowTask, JobRow
+from connectors.mirror.history.rows import FlowTask, JobRow, JobState
 
-__all__ = ["JobHistory", "JobState"]
+__all__ = ["JobHistory"]
 
 _EVERY_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """What is done and left; see `JobRow`. `left_s`: None if not known."""
-
-    parts: int
-    done: int
-    failed: int
-    records: int
-    bytes: int
-    left_bytes: int
-    rate: float
-    left_s: float | None
 
 
 class JobHistory:
@@ -58,7 +44,7 @@ class JobHistory:
     def end(self, state: str, text: str = "") -> None:
         """Write the last row. `state`: done, failed or stopped."""
         self._ended = True
-        self._write(state, self._last or JobState(0, 0, 0, 0, 0, 0, 0.0, None), text)
+        self._write(state, self._last or JobState(), text)
 
     def close(self) -> None:
         """Write what is queued. A job that did not `end` has failed."""
@@ -72,20 +58,12 @@ class JobHistory:
     def _write(self, state: str, of: JobState, text: str) -> None:
         if self._history is None:
             return
-        left_ms = None if of.left_s is None else round(of.left_s * 1000)
         row = JobRow(
-            self._job,
-            self._kind,
-            state,
-            self._began_ms,
-            of.parts,
-            of.done,
-            of.failed,
-            of.records,
-            of.bytes,
-            of.left_bytes,
-            of.rate,
-            left_ms,
-            text,
+            **asdict(of),
+            job=self._job,
+            kind=self._kind,
+            state=state,
+            began_ms=self._began_ms,
+            text=text,
         )
         self._history.add(self._flow, row)

@@ -10,6 +10,7 @@ __all__ = [
     "FlowTask",
     "HistoryRow",
     "JobRow",
+    "JobState",
     "LagRow",
     "SampleRow",
     "flow_event",
@@ -95,26 +96,35 @@ class SampleRow:
     latency_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """What is done and left of a backfill or an audit.
+
+    `done` and `failed` count its parts (partitions of a backfill, ranges of an audit). `left_ms`:
+    the expected time to its end; None: not known.
+    """
+
+    parts: int = 0
+    done: int = 0
+    failed: int = 0
+    records: int = 0
+    bytes: int = 0
+    left_bytes: int = 0
+    rate: float = 0.0
+    left_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow(JobState):
     """A row of `mirror_jobs`: the progress of a backfill or an audit, the newest of its `job`.
 
-    `state`: running, done, failed or stopped. `done` and `failed` count the job's parts (partitions
-    of a backfill, ranges of an audit). `left_ms`: the expected time to its end; None: not known.
+    `state`: running, done, failed or stopped.
     """
 
     job: str
     kind: str
     state: str
     began_ms: int
-    parts: int
-    done: int
-    failed: int
-    records: int
-    bytes: int
-    left_bytes: int
-    rate: float
-    left_ms: int | None
     text: str
 
 

@@ -7,6 +7,7 @@ their tasks and the topics that they would start to copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from connect.clients.groups.describe_group import GroupPeer, group_members
@@ -20,7 +21,7 @@ from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.instance_id import TargetState
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 
 __all__ = ["LiveFlow", "look_at_flow"]
 
@@ -85,12 +86,9 @@ def _configs(flow: DedicatedFlow) -> ClusterConfigState | None:
     """Return the configs of the flow's connectors and tasks; None if the config topic does not
     exist."""
     properties = flow.client("backfill-configs")
-    admin = Admin(properties)
-    try:
+    with closing(Admin(properties)) as admin:
         if flow.config_topic not in admin.list_topics(_TIMEOUT_S):
             return None
-    finally:
-        admin.close()
     builder = ConfigStateBuilder()
 
     def take(record: LogRecord) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import look_at_flow
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.selection import partitions_of
 
 __all__ = ["Start", "read_offsets_file", "starts", "store_starts"]
@@ -57,22 +58,21 @@ def starts(
     """
     config = flow.config
     props = client_configs.source_admin(config.originals)
-    admin = Admin(props)
-    try:
+    with closing(Admin(props)) as admin:
         copied = topic_selector(config).select(admin.list_topics(deadline.remaining())).copied
         keys = partitions_of(copied)
         if not keys:
-            raise ConfigError(f"{flow.name} selects no topics", key="topics")
+            raise ConfigError(f"{flow.name} selects no topics: change its topics", key="topics")
         first = admin.beginning_offsets(keys, deadline.remaining())
         end = admin.end_offsets(keys, deadline.remaining())
         if timestamp_ms is not None:
             young = admin.offsets_for_timestamp(keys, timestamp_ms, deadline.remaining())
             return [Start(*key, end[key] if young[key] < 0 else young[key]) for key in keys]
-    finally:
-        admin.close()
     given = _of_group(props, group, deadline) if group is not None else dict(offsets or {})
     if not given.keys() & set(keys):
-        raise ConfigError(f"There are no offsets of the topics of {flow.name}")
+        raise ConfigError(
+            f"The given offsets are of no topic that {flow.name} copies: use offsets of its topics"
+        )
     found = [Start(*key, given.get(key, first[key]), key in given) for key in keys]
     for each in found:
         key = (each.topic, each.partition)
@@ -88,11 +88,8 @@ def starts(
 def _of_group(
     props: Mapping[str, str], group: str, deadline: Deadline
 ) -> dict[TopicPartition, int]:
-    groups = ConsumerGroups(props)
-    try:
+    with closing(ConsumerGroups(props)) as groups:
         answer = groups.committed([group], deadline)[group]
-    finally:
-        groups.close()
     if isinstance(answer, ConnectError):
         raise answer
     return {key: each.offset for key, each in answer.items() if each.offset is not None}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import Deadline
 from connect.errors import ConnectError
-from connect.storage.config_store import KafkaConfigStore
 from connect.storage.instance_id import TargetState
+from connect.storage.kafka_config_store import KafkaConfigStore
 from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["set_target_state"]
@@ -42,12 +44,9 @@ def set_target_state(flow: DedicatedFlow, state: TargetState) -> dict[str, Targe
 
 
 def _need_topic(flow: DedicatedFlow, client: dict[str, str]) -> None:
-    admin = Admin(client)
-    try:
+    with closing(Admin(client)) as admin:
         if flow.config_topic not in admin.list_topics(_TIMEOUT_S):
             raise ConnectError(_never_ran(flow))
-    finally:
-        admin.close()
 
 
 def _never_ran(flow: DedicatedFlow) -> str:

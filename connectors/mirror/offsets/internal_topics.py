@@ -1,7 +1,7 @@
 """Opens the offset-syncs topic and the offset map topic of a flow on real clusters.
 
-`OffsetSyncWriter` gets its producer and its readers of the offset map from a `BookTopics`. Tests
-and the simulator pass another one.
+`OffsetSyncWriter` gets its producer and its readers of the offset map from `OffsetTopicClients`.
+Tests and the simulator pass another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndexReader
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.replication_policy import offset_topics
 
-__all__ = ["BookTopics", "KafkaBookTopics", "MapReader"]
+__all__ = ["KafkaOffsetTopicClients", "MapReader", "OffsetTopicClients"]
 
 
 class MapReader(Protocol):
@@ -30,7 +30,7 @@ class MapReader(Protocol):
         """Stop reading, even before the end."""
 
 
-class BookTopics(Protocol):
+class OffsetTopicClients(Protocol):
     """The offset-syncs topic and the offset map topic of one flow. Not thread-safe."""
 
     def writer(self, clock: Clock) -> OffsetSyncProducer:
@@ -41,8 +41,8 @@ class BookTopics(Protocol):
         called on any thread. `before`: the result of an earlier read, which is not read again."""
 
 
-class KafkaBookTopics:
-    """`BookTopics` on the clusters that a connector's properties name."""
+class KafkaOffsetTopicClients:
+    """`OffsetTopicClients` on the clusters that a connector's properties name."""
 
     def __init__(self, config: SourceConfig, index: str | None) -> None:
         """`index`: the task's number, for the clients' names."""

@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 NEWEST_LOSS = -1
-"""The first source offset of a note of the newest loss in a table of pages."""
+"""Stands in place of the first source offset in rows that hold the note of the newest loss."""
 
 NO_OWNER = -1
-"""The session of a partition's owner where no note says one."""
+"""The owner's session of a partition that has no note of an owner."""
 
 SESSIONS = 1 << 16
 """How many sessions an owner may begin without another note; each re-copied range and each loss

@@ -30,7 +30,7 @@ class MapOwners:
         self._lost: set[TopicPartition] = set()
 
     def read_begins(self) -> None:
-        """Note that the topic is read from now on."""
+        """Note that a read of the topic begins."""
         self._since_read.clear()
 
     def has_read(
@@ -40,11 +40,14 @@ class MapOwners:
         *,
         stood_still: bool,
     ) -> list[TopicPartition]:
-        """Apply the owners in the topic. Of a partition with another owner nothing more is written
-        if this task stood still, as it has lost it. Otherwise the other one has, and was slow to
-        notice: returns these, to be taken over again.
+        """Apply the owners that were read. Returns the partitions to take over again.
 
-        `copied`: the partitions that the task copies, and knew the owner of before."""
+        If another task owns a partition of this task, one of the two has lost it. If this task
+        was frozen (`stood_still`), it has lost the partition and writes nothing more of it.
+        Otherwise the other task has lost it and noticed that late, so this task takes it over.
+
+        `copied`: the partitions that the task copies.
+        """
         before = {key: self._index.owner(key) for key in copied}
         for key, session in owners.items():
             if key not in self._since_read:
@@ -84,11 +87,11 @@ class MapOwners:
 
     @property
     def taking(self) -> bool:
-        """Whether notes are being written."""
+        """Whether notes of the owner are in flight."""
         return bool(self._taking)
 
     def taken(self, notes: Mapping[TopicPartition, Owner], *, written: bool) -> None:
-        """Note that these notes were written, or could not be: then they are due again."""
+        """Take the result of writing these notes. Notes that were not written are due again."""
         self._taking.difference_update(notes)
         for key, owner in notes.items() if written else ():
             self._owned[key] = owner.session

@@ -408,8 +408,8 @@ class PartitionPages:
         return others
 
     def overtake(self, session: int) -> None:
-        """Give these pages sessions from this one on, because others may have written with as high
-        ones. Those that are in memory are due again."""
+        """Raise the sessions of these pages to this one and above, because another task may have
+        written pages with sessions as high. Pages that are in memory must be written again."""
         if self._guessed is None and session > self._first:
             self._raise(session - self._first, self._written.values())
 

@@ -288,7 +288,10 @@ class MapWriter:
         return self._end_in_topic(key, self._index.spans(key)) if end is None else end
 
     def _end_in_topic(self, key: TopicPartition, spans: Collection[PageSpan]) -> int | None:
-        """The same by the pages in the topic only. `spans`: those that count."""
+        """Return the minimum target end that the pages in the topic prove; None if they prove none.
+
+        `spans`: the pages that count.
+        """
         if key in self._last_pages:
             return end_target(page_segments(*self._last_pages[key]))
         last = anchor(spans, LAST_OFFSET)

@@ -36,15 +36,16 @@ because only that one stays in the compacted topic. A sync for each batch took u
 busy worker's CPU."""
 
 MAX_SYNCS_IN_FLIGHT = 250
-"""So a round has at most 250 syncs, which limits what they cost a task with very many busy
-partitions to about 2 % of a core."""
+"""Maximum number of unacknowledged syncs, and thus of syncs in a round. It limits the CPU that they
+cost a task with very many busy partitions to about 2 % of a core."""
 
 SPARE_SYNCS = 10
-"""So many syncs that the next one of their partition would replace are written all the same, as by
-MirrorMaker 2, which has as many in flight. A partition with few records so gets all its syncs."""
+"""Number of syncs that are written although the next sync of their partition will replace them. It
+is MirrorMaker 2's limit of syncs in flight. Partitions with few records so get all their syncs."""
 
 _SPARE_PER_S = 4.0
-"""How fast these come back: a busy partition does not get many more than its rounds."""
+"""Number of spare syncs that become available again in a second. It is so low that a busy partition
+gets few syncs besides those of its rounds."""
 
 _POLL_EVERY_S = 0.02
 """Interval of looking for delivery reports: each look is a call into librdkafka."""

@@ -18,7 +18,11 @@ from connect.plugin import SourceOffset, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics, MapReader
+from connectors.mirror.offsets.internal_topics import (
+    KafkaOffsetTopicClients,
+    MapReader,
+    OffsetTopicClients,
+)
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.map_notes import Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
@@ -88,16 +92,16 @@ class OffsetSyncWriter:
         config: SourceConfig,
         index: str | None,
         clock: Clock = SYSTEM_CLOCK,
-        topics: BookTopics | None = None,
+        topics: OffsetTopicClients | None = None,
     ) -> None:
         """Args: index: the task's number, for the clients' names.
-        topics: where the books are; None: on the clusters that the config names."""
+        topics: opens the topics; None: on the clusters that the config names."""
         self._config = config
         self._clock = clock
         self._rules: dict[TopicPartition, OffsetSyncRule] = {}
         self._syncs: OffsetSyncProducer | None = None
         self._map = MapWriter(clock)
-        self._topics: BookTopics | None = None
+        self._topics: OffsetTopicClients | None = None
         """Reads the map topic; None: there is no map, or the writer is closed."""
         self._reader: MapReader | None = None
         self._read: deque[MapTopic] = deque()
@@ -106,11 +110,13 @@ class OffsetSyncWriter:
         self._checks = False
         """Whether the current read is only compared with the pages of this task."""
         self._stood_still = False
-        """This was frozen, and does not know yet what others wrote since. It writes nothing."""
+        """The task was frozen, and does not know yet what others have written since. Until it does,
+        it writes nothing."""
         self._read_is_old = False
-        """The current read began before it was frozen."""
+        """The current read began before the task was frozen."""
         self._waiting: list[tuple[Sequence[Reached], Callable[[], None]]] = []
-        """Writes of pages that wait for notes of the owner, or for the read after a standstill."""
+        """Page writes that wait until the note of the owner is written, or until the topic was
+        read again after the task was frozen."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
         self._hold_until = self._polled_at + _HOLD_S
@@ -120,7 +126,7 @@ class OffsetSyncWriter:
         """Pages of this task that may be in flight while the topic is read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
-        topics = topics or KafkaBookTopics(config, index)
+        topics = topics or KafkaOffsetTopicClients(config, index)
         self._syncs = topics.writer(clock)
         if config.mirror_offset_map_enabled:
             self._topics = topics

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from concurrent.futures import wait
+from contextlib import closing
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import producer
@@ -60,13 +61,10 @@ def forget_first_positions(
 
 
 def _write(props: Mapping[str, str], topic: str, records: Records, deadline: Deadline) -> None:
-    admin = Admin(offset_syncs_admin(props))
-    try:
+    with closing(Admin(offset_syncs_admin(props))) as admin:
         # A producer would make the brokers create the topic.
         if topic not in admin.describe_topics([topic], deadline.remaining()):
             return
-    finally:
-        admin.close()
     writer = OffsetSyncProducer(producer(offset_syncs_producer(props)), "", topic)
     try:
         written = writer.write_pages(records)

@@ -20,7 +20,7 @@ from connect.clock import SYSTEM_CLOCK, Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.start_positions import FirstPosition
 
-__all__ = ["WITHIN_S", "BeginningHost", "FirstPositionBooks", "StartPositionTracker"]
+__all__ = ["WITHIN_S", "BeginningHost", "FirstPositionStore", "StartPositionTracker"]
 
 WITHIN_S = 5.0
 """How long a start may wait for the stored start positions, and for its own position to be
@@ -31,7 +31,7 @@ _CHUNK = 10_000
 wait."""
 
 
-class FirstPositionBooks(Protocol):
+class FirstPositionStore(Protocol):
     """Stores start positions (`OffsetSyncWriter`)."""
 
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
@@ -71,12 +71,12 @@ class StartPositionTracker:
 
     def __init__(
         self,
-        books: FirstPositionBooks,
+        store: FirstPositionStore,
         connector: str,
         host: BeginningHost,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._books = books
+        self._store = store
         self._connector = connector
         self._host = host
         self._clock = clock
@@ -111,7 +111,7 @@ class StartPositionTracker:
     def begun(self, key: TopicPartition, position: int, topic_id: UUID | None) -> None:
         """Record that the partition starts at this position."""
         mark = self._marks.pop(key, None)
-        if mark is None or not self._books.keeps_first_positions:
+        if mark is None or not self._store.keeps_first_positions:
             self._host.let_copy((key,))
             return
         self._begun[key] = FirstPosition(position, mark, topic_id, self._connector)
@@ -127,10 +127,10 @@ class StartPositionTracker:
             if key not in self._late:  # An earlier start position may still be found for it.
                 self._begun.pop(key, None)
         self._release(keys)
-        if self._late or self._books.first_positions() is None:
+        if self._late or self._store.first_positions() is None:
             self._stored.update(keys)
         else:
-            self._books.forget_first(keys)
+            self._store.forget_first(keys)
 
     def _drop(self, key: TopicPartition) -> None:
         self._begun.pop(key, None)
@@ -143,14 +143,14 @@ class StartPositionTracker:
         """Handle finished reads and writes, and start the ones that are due. Call often."""
         if not (self._expected or self._begun or self._held or self._writing or self._stored):
             return
-        known = self._books.first_positions()
+        known = self._store.first_positions()
         now = self._clock.monotonic()
         if self._expected and (known is not None or now >= self._known_by):
             self._begin(known)
         if known is not None:
             self._compare_late(known)
             if self._stored:
-                self._books.forget_first(self._stored)
+                self._store.forget_first(self._stored)
                 self._stored.clear()
             self._keep()
         self._let_copy(now)
@@ -191,13 +191,13 @@ class StartPositionTracker:
             self._release(keys)
         if not self._begun:
             return
-        if not self._books.keeps_first_positions:
+        if not self._store.keeps_first_positions:
             self._release(list(self._begun))
             self._begun.clear()
             return
         keys = list(islice(self._begun, _CHUNK))
         lot = {key: self._begun.pop(key) for key in keys}
-        self._writing = self._books.keep_first(lot), keys
+        self._writing = self._store.keep_first(lot), keys
 
     def _let_copy(self, now: float) -> None:
         overdue = []

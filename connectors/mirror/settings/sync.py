@@ -32,7 +32,8 @@ from connectors.mirror.settings.plans import (
     acl_plan,
     config_changes,
 )
-from connectors.mirror.topics.refresh import Clusters, TopicRefresh
+from connectors.mirror.topics.clusters import Clusters
+from connectors.mirror.topics.refresh import TopicRefresh
 from connectors.spark.background import Copying
 from connectors.spark.job_runner import PeriodicJob, PeriodicWork
 

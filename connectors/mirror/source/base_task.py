@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from connect.clock import Clock
 from connect.log_fields import add_log_fields
@@ -16,11 +16,12 @@ from connectors.mirror.config.task_changes import flow_part, only_adds_partition
 from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
-from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
-from connectors.mirror.replication_policy import RoutedPolicy, replication_policy
+from connectors.mirror.replication_policy import replication_policy
 
-__all__ = ["BaseSourceTask", "running"]
+__all__ = ["BaseSourceTask", "reached", "running"]
 
 T = TypeVar("T")
 
@@ -31,12 +32,34 @@ def running(owned: T | None) -> T:
     return owned
 
 
+class _Partition(Protocol):
+    """What `reached` asks of a partition of either engine."""
+
+    @property
+    def source(self) -> TopicPartition: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def behind_stored(self) -> bool: ...
+    def facts(self, position: int) -> LogIdentity: ...
+
+
+def reached(partition: _Partition, position: int) -> Reached:
+    """Return the progress of a partition whose records before `position` are on the target.
+
+    A partition that moved back to before its stored offset keeps the facts beside that one until
+    the lower offset is stored: they find the loss again.
+    """
+    facts = None if partition.behind_stored else partition.facts(position)
+    return Reached(partition.source, position, partition.log_start_offset, facts)
+
+
 class BaseSourceTask(TransferTask):
     """A source task of one flow."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._books: OffsetSyncWriter | None = None
+        self._sync_writer: OffsetSyncWriter | None = None
         self._beginnings: StartPositionTracker | None = None
         self._history: TaskHistory | None = None
         self._learn_by = 0.0
@@ -69,17 +92,15 @@ class BaseSourceTask(TransferTask):
     def _target(self, key: TopicPartition) -> TopicPartition:
         """The copy of this partition of the source."""
         alias = self._config.source_cluster_alias
-        return self._policy.format_remote_topic(alias, key[0]), key[1]
+        return self._policy.remote_topic(alias, key[0]), key[1]
 
     def _change(self, key: TopicPartition) -> ChangeRecord | None:
         """Return the transformation of this partition's records; None: they stay as they are."""
         transforms, policy = self.context.transforms, self._policy
-        if transforms is None or not isinstance(policy, RoutedPolicy):
-            return None
         alias, topic = self._config.source_cluster_alias, key[0]
-        if not policy.changes_records(alias, topic):
+        if transforms is None or not policy.changes_records(alias, topic):
             return None
-        _, transform = transforms.of_topic(topic, policy.named(alias, topic))
+        _, transform = transforms.of_topic(topic, policy.format_remote_topic(alias, topic))
         return None if transform is None else partial(transform.apply, key[1])
 
     def _metrics(self, key: TopicPartition) -> PartitionMetrics:
@@ -102,13 +123,13 @@ class BaseSourceTask(TransferTask):
             remove()
         self._metric_removers.clear()
 
-    def _close_books(self) -> None:
+    def _close_writers(self) -> None:
         if self._history is not None:
             self._history.close()
             self._history = None
-        if self._books is not None:
-            self._books.close()
-            self._books = None
+        if self._sync_writer is not None:
+            self._sync_writer.close()
+            self._sync_writer = None
 
     @classmethod
     def only_adds(cls, before: Mapping[str, str], after: Mapping[str, str]) -> bool:
@@ -123,4 +144,4 @@ class BaseSourceTask(TransferTask):
         return TransferCounts(totals.fetched, totals.acked, totals.waiting)
 
     def deliver(self) -> None:
-        running(self._books).poll()
+        running(self._sync_writer).poll()

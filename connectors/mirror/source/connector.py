@@ -30,8 +30,9 @@ from connectors.mirror.settings.sync import SettingsSync
 from connectors.mirror.source.assignment import ByCount, Measured, PartitionAssignment
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP
 from connectors.mirror.source.partition_load import LoadWatch
+from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.provenance_topic import release
-from connectors.mirror.topics.refresh import TopicRefresh, topic_selector
+from connectors.mirror.topics.refresh import TopicRefresh
 from connectors.mirror.topics.selection import TopicPartition, encode_partitions
 from connectors.spark.requirements import SparkMissing, missing_pyspark
 
@@ -199,7 +200,12 @@ class MirrorSourceConnector(Connector):
             try:
                 release(config, Deadline(config.admin_timeout_ms / 1000))
             except ConnectError as error:
-                log.info("Topics of a disabled flow are given up later, by their age: %s", error)
+                log.info(
+                    "Cannot delete the provenance record of the disabled flow %s: %s; the other "
+                    "direction may begin once the record is too old",
+                    config.name,
+                    error,
+                )
 
         self._threads = OneShotThreads(f"release-{config.name}")
         self._threads.run("release", run)

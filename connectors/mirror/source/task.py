@@ -36,13 +36,12 @@ from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (
     PAGES_EVERY_S,
     OffsetSyncWriter,
-    Reached,
     position_after,
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.retention.watch import RetentionWatch
-from connectors.mirror.source.base_task import BaseSourceTask, running
+from connectors.mirror.source.base_task import BaseSourceTask, reached, running
 from connectors.mirror.source.catch_up import CopyProgress
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 
@@ -108,11 +107,11 @@ class MirrorSourceTask(BaseSourceTask):
                 self._config,
                 self.context.producer_properties(),
             )
-        self._books = OffsetSyncWriter(
+        self._sync_writer = OffsetSyncWriter(
             self._config,
             task.task_index,
             self._clock,
-            self._clients.books(self._config, task.task_index),
+            self._clients.offset_topics(self._config, task.task_index),
         )
         if self.context.transfer is None:
             # Under exactly-once a crash leaves no records to compare, because transactions include
@@ -141,7 +140,7 @@ class MirrorSourceTask(BaseSourceTask):
             tails=self._tails,
         )
         self._beginnings = StartPositionTracker(
-            self._books, self.context.connector_name, self._engine, self._clock
+            self._sync_writer, self.context.connector_name, self._engine, self._clock
         )
         self._retention = self._clients.retention(
             f"{self.context.connector_name} task {self.context.task_index}", self._config, consumer
@@ -200,8 +199,7 @@ class MirrorSourceTask(BaseSourceTask):
                 added_here.storing_position = back.storing_position
                 # Its logs may have changed since the partition left.
                 engine.learn(key, back.facts(back.acked_position))
-            if self._history is not None:
-                self._history.begun(key, position)
+            running(self._history).begun(key, position)
         if any(back.behind_stored for back in came_back.values()):
             self.context.request_commit()
         self._kept_beginnings().expect(new)
@@ -231,17 +229,16 @@ class MirrorSourceTask(BaseSourceTask):
     def step(self, timeout: float) -> None:
         engine = self._running()
         beginnings = self._kept_beginnings()
-        books = self._kept_books()
+        sync_writer = self._kept_sync_writer()
         waits = self._learning or beginnings.waiting
-        engine.step(min(timeout, books.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
-        books.poll()
+        engine.step(min(timeout, sync_writer.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
+        sync_writer.poll()
         beginnings.turn()
         if self._without_pages:
             self._write_pages_now_and_then()
         if self._learning:
             self._learn(engine)
-        if self._history is not None:
-            self._history.look(engine.watched, engine.partitions)
+        running(self._history).look(engine.watched, engine.partitions)
         if self._retention is not None:
             self._retention.look(engine.partitions)
         if self._progress is not None:
@@ -254,7 +251,7 @@ class MirrorSourceTask(BaseSourceTask):
 
     def due_in_s(self) -> float:
         waits = self._learning or self._kept_beginnings().waiting
-        due = min(self._running().due_in_s(), self._kept_books().due_in_s())
+        due = min(self._running().due_in_s(), self._kept_sync_writer().due_in_s())
         return min(due, _LEARN_TURN_S if waits else _LOOK_S)
 
     def _learn_noted(self, engine: CopyEngine) -> None:
@@ -275,7 +272,7 @@ class MirrorSourceTask(BaseSourceTask):
     def _learn(self, engine: CopyEngine) -> None:
         """Pass the engine the stored facts about the logs of partitions that it has just
         started."""
-        facts = self._kept_books().facts()
+        facts = self._kept_sync_writer().facts()
         if facts is None:
             if self._clock.monotonic() >= self._learn_by:
                 # Start without the facts rather than wait longer. Losses are then found later.
@@ -291,8 +288,7 @@ class MirrorSourceTask(BaseSourceTask):
     def _begun(self, partition: PartitionCopy) -> None:
         """Record the start position of a partition that has no stored offset."""
         key, position = partition.source, partition.position
-        if self._history is not None:
-            self._history.begun(key, position)
+        running(self._history).begun(key, position)
         self._kept_beginnings().begun(key, position, partition.source_topic_id)
 
     def wake(self) -> None:
@@ -316,7 +312,8 @@ class MirrorSourceTask(BaseSourceTask):
             # returned before, it would continue after them.
             return False
         if set(task.task_assigned_partitions) != self._assigned:
-            self._kept_books().look_again()  # Other workers may have started these partitions.
+            # Other workers may have started the partitions that are new here.
+            self._kept_sync_writer().look_again()
             self._assign(task.task_assigned_partitions)
         limits = (task.connector.limits, 1 / task.task_count)
         if limits != self._limits:
@@ -348,7 +345,7 @@ class MirrorSourceTask(BaseSourceTask):
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None
-        self._close_books()
+        self._close_writers()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -365,13 +362,13 @@ class MirrorSourceTask(BaseSourceTask):
         return ([], 0) if self._engine is None else self._engine.unhealthy()
 
     def trouble(self) -> str | None:
-        return None if self._books is None else self._books.trouble
+        return None if self._sync_writer is None else self._sync_writer.trouble
 
     def _running(self) -> CopyEngine:
         return running(self._engine)
 
-    def _kept_books(self) -> OffsetSyncWriter:
-        return running(self._books)
+    def _kept_sync_writer(self) -> OffsetSyncWriter:
+        return running(self._sync_writer)
 
     def _kept_beginnings(self) -> StartPositionTracker:
         return running(self._beginnings)
@@ -383,17 +380,16 @@ class MirrorSourceTask(BaseSourceTask):
         self.context.topic_used(partition.target[0])
         if self.context.transfer is not None:
             self._without_pages[partition.source] = partition
-        self._kept_books().copied(partition.source, runs, base_offset)
+        self._kept_sync_writer().copied(partition.source, runs, base_offset)
 
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None
-        self._kept_books().lost(partition.source, loss, anchor)
+        self._kept_sync_writer().lost(partition.source, loss, anchor)
         again = loss.resume is not None and loss.resume < partition.storing_position
         if again and self.context.transfer is None:
             # It is fetched once the lower position is stored.
             self.context.request_commit()
-        if self._history is not None:
-            self._history.lost(partition, loss)
+        running(self._history).lost(partition, loss)
 
     def _quarantined(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
         """Record that records were written to the quarantine topic. The partition continues after
@@ -406,13 +402,11 @@ class MirrorSourceTask(BaseSourceTask):
         )
         _LOG.error("%s", text)
         partition.metrics.quarantined(aside.last - aside.first + 1)
-        if self._history is not None:
-            self._history.quarantined(partition, aside.first, aside.last, text)
+        running(self._history).quarantined(partition, aside.first, aside.last, text)
 
     def _passed(self, partition: PartitionCopy, first: int, records: int) -> None:
         """Record that records that a crash left on the target are not copied again."""
-        if self._history is not None:
-            self._history.already_copied(partition, first, records)
+        running(self._history).already_copied(partition, first, records)
 
     def prepare_commit(self) -> Future[list[StoredOffset]]:
         """Return the acknowledged positions, once the map pages that cover them are written."""
@@ -428,21 +422,8 @@ class MirrorSourceTask(BaseSourceTask):
             partition.drop_anchor()
             partition.storing(partition.acked_position)
         self._committing = moved
-        if self._history is not None:
-            self._history.reached(moved)
-        return self._kept_books().prepare(
-            [
-                Reached(
-                    partition.source,
-                    position,
-                    partition.log_start_offset,
-                    # Until the lower position is stored, the facts beside the higher one stay:
-                    # they find the loss again.
-                    None if partition.behind_stored else partition.facts(position),
-                )
-                for partition, position in moved
-            ]
-        )
+        running(self._history).reached(moved)
+        return self._kept_sync_writer().prepare([reached(*each) for each in moved])
 
     def committed(self) -> None:
         behind = [partition for partition, _ in self._committing if partition.behind_stored]
@@ -453,7 +434,7 @@ class MirrorSourceTask(BaseSourceTask):
         self._kept_beginnings().stored([partition.source for partition, _ in self._committing])
         self._committing = []
         self._forget_left()
-        self._kept_books().committed()
+        self._kept_sync_writer().committed()
 
     # Progress under exactly-once covers committed batches only.
 
@@ -461,7 +442,7 @@ class MirrorSourceTask(BaseSourceTask):
         return self._running().request_commit()
 
     def _transaction_committed(self) -> None:
-        self._kept_books().committed()
+        self._kept_sync_writer().committed()
 
     def _write_pages_now_and_then(self) -> None:
         now = self._clock.monotonic()
@@ -483,17 +464,13 @@ class MirrorSourceTask(BaseSourceTask):
                 del self._without_pages[key]
             self._kept_beginnings().stored(stored)
             self._write_reached(stored.values())
-            if self._history is not None:
-                self._history.reached((p, p.stored_position) for p in stored.values())
+            running(self._history).reached((p, p.stored_position) for p in stored.values())
 
     def _write_reached(self, partitions: Iterable[PartitionCopy]) -> None:
         """Write the pages and facts of partitions whose offsets are stored."""
-        reached = [
-            Reached(p.source, p.stored_position, p.log_start_offset, p.facts(p.stored_position))
-            for p in partitions
-        ]
-        if reached:
-            self._kept_books().prepare(reached)
+        stored = [reached(each, each.stored_position) for each in partitions]
+        if stored:
+            self._kept_sync_writer().prepare(stored)
 
     def _forget_left(self) -> None:
         """Drop the state of partitions that left and whose positions are stored."""
@@ -503,9 +480,8 @@ class MirrorSourceTask(BaseSourceTask):
             if partition.unstored:
                 still.append(partition)
             elif partition.source not in assigned:
-                self._kept_books().forget(partition.source)
-                if self._history is not None:
-                    self._history.forget(partition.source)
+                self._kept_sync_writer().forget(partition.source)
+                running(self._history).forget(partition.source)
                 remove = self._metric_removers.pop(partition.source, None)
                 if remove is not None:
                     remove()

@@ -24,7 +24,7 @@ from connectors.mirror.copy.quarantine import Quarantine
 from connectors.mirror.copy.quarantine_topic import QuarantineTopic
 from connectors.mirror.copy.transactions.executor_ids import fence_lanes
 from connectors.mirror.history.recorder import TaskHistory
-from connectors.mirror.offsets.internal_topics import BookTopics, KafkaBookTopics
+from connectors.mirror.offsets.internal_topics import KafkaOffsetTopicClients, OffsetTopicClients
 from connectors.mirror.retention.watch import RetentionWatch
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP, CatchUp
 
@@ -60,9 +60,9 @@ class TaskClients:
         """Create the event loop of the copy engine. The engine closes it."""
         return SelectorLoop(self.clock)
 
-    def books(self, config: SourceConfig, index: str | None) -> BookTopics:
+    def offset_topics(self, config: SourceConfig, index: str | None) -> OffsetTopicClients:
         """The writer of offset syncs and offset map; `index`: the task's number."""
-        return KafkaBookTopics(config, index)
+        return KafkaOffsetTopicClients(config, index)
 
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
         """Create the writer of the task's events, copied ranges and lag samples."""

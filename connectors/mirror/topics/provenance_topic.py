@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import replace
+from typing import NamedTuple
 
 from connect.clients.errors import not_authorized
 from connect.clients.librdkafka.admin import Admin
@@ -31,7 +33,7 @@ from connectors.mirror.topics.provenance import (
 )
 from connectors.mirror.topics.selection import Selection, Skip, SkipReason, TopicSelector
 
-__all__ = ["PROVENANCE_TOPIC", "Provenance", "read_flow_records", "release"]
+__all__ = ["PROVENANCE_TOPIC", "FlowTopics", "Provenance", "release"]
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +46,8 @@ _VALID_ONCE_S = 86_400.0
 _CLOSE_S = 2.0
 
 
-def read_flow_records(props: Mapping[str, str], deadline: Deadline) -> dict[bytes, FlowRecord]:
-    """Return the records on a cluster by key. `props`: Java consumer properties. The topic must
+def _read(props: Mapping[str, str], deadline: Deadline) -> dict[bytes, FlowRecord]:
+    """Return the records on a cluster by key. `props`: Java properties of a client. The topic must
     exist. Raises `ConnectError`."""
     records: dict[bytes, FlowRecord] = {}
     topic = TopicLog(PROVENANCE_TOPIC, props, lambda record: _take(records, record))
@@ -54,6 +56,20 @@ def read_flow_records(props: Mapping[str, str], deadline: Deadline) -> dict[byte
     finally:
         topic.stop(Deadline(_CLOSE_S))
     return records
+
+
+def _write(
+    props: Mapping[str, str], key: bytes, record: FlowRecord | None, deadline: Deadline
+) -> None:
+    """Write a flow's record; None deletes it. Raises `ConnectError`."""
+    topic = TopicLog(PROVENANCE_TOPIC, props, lambda _: None)
+    value = None if record is None else record.encode()
+    try:
+        topic.send(key, value, partition=0).result(deadline.remaining())
+    except TimeoutError as error:
+        raise DeadlineExceeded(f"Writing to topic {PROVENANCE_TOPIC} took too long") from error
+    finally:
+        topic.stop(Deadline(_CLOSE_S))
 
 
 def _take(records: dict[bytes, FlowRecord], record: LogRecord) -> None:
@@ -73,32 +89,24 @@ def _take(records: dict[bytes, FlowRecord], record: LogRecord) -> None:
 def release(config: SourceConfig, deadline: Deadline) -> None:
     """Delete the record of a flow that no longer copies, so that the other direction may begin at
     once. Raises `ConnectError`."""
-    admin = Admin(client_configs.target_admin(config.originals))
-    try:
+    props = client_configs.target_admin(config.originals)
+    with closing(Admin(props)) as admin:
         if PROVENANCE_TOPIC not in admin.describe_topics([PROVENANCE_TOPIC], deadline.remaining()):
             return
-    finally:
-        admin.close()
-    records: dict[bytes, FlowRecord] = {}
     key = flow_key(config.source_cluster_alias, config.target_cluster_alias, config.name)
-    topic = _target_log(config, records)
-    try:
-        topic.start(deadline)
-        if key in records:
-            topic.send(key, None, partition=0).result(deadline.remaining())
-            log.info("Deleted the record of %s in %s", key.decode(), PROVENANCE_TOPIC)
-    except TimeoutError as error:
-        raise DeadlineExceeded(f"Writing to topic {PROVENANCE_TOPIC} took too long") from error
-    finally:
-        topic.stop(Deadline(_CLOSE_S))
+    if key in _read(props, deadline):
+        _write(props, key, None, deadline)
+        flow = f"{config.source_cluster_alias}->{config.target_cluster_alias}"
+        log.info("Deleted the record of flow %s from topic %s", flow, PROVENANCE_TOPIC)
 
 
-def _target_log(config: SourceConfig, records: dict[bytes, FlowRecord]) -> TopicLog:
-    return TopicLog(
-        PROVENANCE_TOPIC,
-        client_configs.target_admin(config.originals),
-        lambda record: _take(records, record),
-    )
+class FlowTopics(NamedTuple):
+    """What a topic refresh has found. `source`, `target`: admin client and cluster id."""
+
+    source: tuple[Admin, str]
+    target: tuple[Admin, str]
+    selector: TopicSelector
+    selection: Selection
 
 
 class Provenance:
@@ -109,6 +117,7 @@ class Provenance:
         self._clock = clock
         self._flow = config.flow
         self._key = flow_key(config.source_cluster_alias, config.target_cluster_alias, config.name)
+        self._target = client_configs.target_admin(config.originals)
         self._timeout = config.admin_timeout_ms / 1000
         interval_s = config.refresh_topics_interval_s
         valid_s = _VALID_ONCE_S if interval_s is None else max(_LEAST_VALID_S, 3 * interval_s)
@@ -123,29 +132,21 @@ class Provenance:
         self.waits = False
         """Whether topics wait until it is certain where they came from."""
 
-    def check(
-        self,
-        source: tuple[Admin, str],
-        target: tuple[Admin, str],
-        selector: TopicSelector,
-        selection: Selection,
-        mirrored: Collection[str],
-    ) -> Selection:
-        """Return the selection without topics that came from the target. `source`, `target`: admin
-        client and cluster id. `mirrored`: topics that the flow copies already. Raises
-        `ConnectError`."""
+    def check(self, topics: FlowTopics, mirrored: Collection[str]) -> Selection:
+        """Return the selection without topics that came from the target. `mirrored`: topics that
+        the flow copies already. Raises `ConnectError`."""
         self.waits = False
-        if self._off or source[1] == target[1]:
-            return selection
+        if self._needless(topics):
+            return topics.selection
         try:
-            checked = self._check(source, target, selector, selection, mirrored)
+            checked = self._check(topics, mirrored)
         except ConnectError as error:
             # A claim may not have been written; the next attempt reads what was.
             self._mine = None
             if not not_authorized(error):
                 raise
             if self._refused:
-                return selection
+                return topics.selection
             self._refused = True
             log.warning(
                 "%s: loops are found only by names, because topic %s cannot be used: %s; grant "
@@ -155,65 +156,56 @@ class Provenance:
                 PROVENANCE_TOPIC,
                 error,
             )
-            return selection
+            return topics.selection
         if self._refused:
             self._refused = False
             log.info("%s: loops are found by topic %s again", self._flow, PROVENANCE_TOPIC)
         return checked
 
-    def look(
-        self,
-        source: tuple[Admin, str],
-        target: tuple[Admin, str],
-        selector: TopicSelector,
-        selection: Selection,
-    ) -> Selection:
+    def look(self, topics: FlowTopics) -> Selection:
         """Return what `check` would, without writing: for `--check`. Raises `ConnectError`."""
-        if self._off or source[1] == target[1]:
-            return selection
+        if self._needless(topics):
+            return topics.selection
         try:
-            if target[0].describe_topics([PROVENANCE_TOPIC], self._timeout):
+            if topics.target[0].describe_topics([PROVENANCE_TOPIC], self._timeout):
                 self._mine = self._load()
-            self._read_source(source[0])
+            self._read_source(topics.source[0])
         except ConnectError as error:
             if not not_authorized(error):
                 raise
-            return selection  # Missing permissions have a finding of their own.
+            return topics.selection  # Missing permissions have a finding of their own.
         skipped: dict[str, Skip] = {}
-        self._claims(source[1], target[1], selector, selection, skipped)
-        return _without(selection, skipped)
+        self._claims(topics, skipped)
+        return _without(topics.selection, skipped)
 
-    def _check(
-        self,
-        source: tuple[Admin, str],
-        target: tuple[Admin, str],
-        selector: TopicSelector,
-        selection: Selection,
-        mirrored: Collection[str],
-    ) -> Selection:
+    def _needless(self, topics: FlowTopics) -> bool:
+        return self._off or topics.source[1] == topics.target[1]
+
+    def _check(self, topics: FlowTopics, mirrored: Collection[str]) -> Selection:
+        (source, source_id), (target, target_id) = topics.source, topics.target
         if self._mine is None:
             factor = self._config.offset_syncs_topic_replication_factor
-            ensure_compacted_topic(target[0], PROVENANCE_TOPIC, factor, self._timeout)
+            ensure_compacted_topic(target, PROVENANCE_TOPIC, factor, self._timeout)
             self._mine = self._load()
         before = dict(self._mine)
-        self._read_source(source[0])
+        self._read_source(source)
         skipped: dict[str, Skip] = {}
-        self._mine = self._claims(source[1], target[1], selector, selection, skipped)
+        self._mine = self._claims(topics, skipped)
         if self._mine.keys() - before.keys():
             # Another flow may have claimed meanwhile what this one claims now.
-            self._write(source[1])
-            self._read_source(source[0])
+            self._write(source_id)
+            self._read_source(source)
             claimed = self._mine
-            self._mine = self._claims(source[1], target[1], selector, selection, skipped)
+            self._mine = self._claims(topics, skipped)
             if self._mine != claimed:
-                self._write(source[1])
+                self._write(source_id)
         elif self._mine != before or self._due():
-            self._write(source[1])
-        left = _without(selection, skipped)
+            self._write(source_id)
+        left = _without(topics.selection, skipped)
         copied = {
             topic: partitions
             for topic, partitions in left.copied.items()
-            if topic in mirrored or self._certain(target[1], selector.remote(topic), before)
+            if topic in mirrored or self._certain(target_id, topics.selector.remote(topic), before)
         }
         self.waits = len(copied) < len(left.copied)
         return replace(left, copied=copied)
@@ -228,19 +220,13 @@ class Provenance:
         former = before.get(remote)
         return not mine.hops or (former is not None and former.hops == mine.hops)
 
-    def _claims(
-        self,
-        source: str,
-        target: str,
-        selector: TopicSelector,
-        selection: Selection,
-        skipped: dict[str, Skip],
-    ) -> dict[str, Copied]:
+    def _claims(self, topics: FlowTopics, skipped: dict[str, Skip]) -> dict[str, Copied]:
         """Return what this flow copies and may copy; put other topics into `skipped`."""
-        mine = self._mine or {}
+        mine, selector = self._mine or {}, topics.selector
+        source, target = topics.source[1], topics.target[1]
         now_ms = self._clock.now_ms()
         claims: dict[str, Copied] = {}
-        for topic in selection.copied:
+        for topic in topics.selection.copied:
             remote = selector.remote(topic)
             hops = ancestry(self._sources.values(), topic, source, now_ms)
             loop = loop_of(hops, target)
@@ -256,12 +242,7 @@ class Provenance:
         return claims
 
     def _load(self) -> dict[str, Copied]:
-        records: dict[bytes, FlowRecord] = {}
-        topic = _target_log(self._config, records)
-        try:
-            topic.start(Deadline(self._timeout))
-        finally:
-            topic.stop(Deadline(_CLOSE_S))
+        records = _read(self._target, Deadline(self._timeout))
         mine = records.get(self._key)
         if mine is None or not mine.live(self._clock.now_ms()):
             return {}
@@ -275,7 +256,7 @@ class Provenance:
         end = admin.end_offsets([(PROVENANCE_TOPIC, 0)], self._timeout)[PROVENANCE_TOPIC, 0]
         if end != self._source_end:
             props = client_configs.source_admin(self._config.originals)
-            self._sources = read_flow_records(props, Deadline(self._timeout))
+            self._sources = _read(props, Deadline(self._timeout))
             self._source_end = end
 
     def _due(self) -> bool:
@@ -291,13 +272,7 @@ class Provenance:
             self._valid_ms,
             self._mine or {},
         )
-        topic = _target_log(self._config, {})
-        try:
-            topic.send(self._key, record.encode(), partition=0).result(self._timeout)
-        except TimeoutError as error:
-            raise DeadlineExceeded(f"Writing to topic {PROVENANCE_TOPIC} took too long") from error
-        finally:
-            topic.stop(Deadline(_CLOSE_S))
+        _write(self._target, self._key, record, Deadline(self._timeout))
         self._written_at = self._clock.monotonic()
 
 

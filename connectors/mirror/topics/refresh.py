@@ -11,21 +11,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from connect.clients.errors import not_authorized
-from connect.clients.groups.bootstrap_probe import why_unreachable
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.api_versions import broker_apis
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Deadline
 from connect.errors import (
     BrokerError,
-    BrokerUnavailable,
     ConfigError,
     ConnectError,
-    DeadlineExceeded,
     RetriableError,
 )
 from connect.protocol.error_codes import ErrorCode
@@ -34,8 +31,16 @@ from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_lo
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.filters import config_property_filter, topic_filter
-from connectors.mirror.replication_policy import offset_topics, replication_policy
+from connectors.mirror.filters import config_property_filter
+from connectors.mirror.replication_policy import offset_topics
+from connectors.mirror.topics.clusters import (
+    CONTACT_TIMEOUT_S,
+    GRACE_S,
+    Clusters,
+    contact,
+    internal_topics,
+    topic_selector,
+)
 from connectors.mirror.topics.create import (
     TopicFailure,
     apply_plan,
@@ -43,7 +48,7 @@ from connectors.mirror.topics.create import (
     ensure_compacted_topic,
 )
 from connectors.mirror.topics.empty_listings import EmptyListings
-from connectors.mirror.topics.provenance_topic import Provenance
+from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
 from connectors.mirror.topics.refresh_messages import (
     failures_in_words,
     named,
@@ -52,19 +57,13 @@ from connectors.mirror.topics.refresh_messages import (
 from connectors.mirror.topics.selection import (
     Selection,
     TopicPartition,
-    TopicSelector,
     partitions_of,
     plan_topics,
 )
 
-__all__ = ["Clusters", "TopicRefresh", "contact", "internal_topics", "topic_selector"]
+__all__ = ["TopicRefresh"]
 
 log = logging.getLogger(__name__)
-
-CONTACT_TIMEOUT_S = 10.0
-"""Timeout of the first contact. After it the cluster counts as unreachable, and the contact is
-retried."""
-
 
 LOOK_AGAIN_S = 15.0
 """How soon a flow without topics looks for topics again. Flows are often started while their topics
@@ -73,37 +72,7 @@ are being created, and the normal interval is 10 minutes."""
 CERTAIN_S = 2.0
 """How soon a flow looks again whether topics that wait came from its target."""
 
-_CAUSE_S = 5.0
-"""How long a flow without topics looks that often."""
-
 OWN_FACTOR_KEY = "offset-syncs.topic.replication.factor"
-
-GRACE_S = 10.0
-"""Added to a call's own timeout, so that the call's own error is reported."""
-
-
-def topic_selector(config: SourceConfig, *, same_cluster: bool = False) -> TopicSelector:
-    """Return the topic selector of this config. Raises `ConfigError`."""
-    return TopicSelector(
-        policy=replication_policy(config.originals),
-        topics=topic_filter(config.originals),
-        source_alias=config.source_cluster_alias,
-        target_alias=config.target_cluster_alias,
-        replicate_heartbeats=config.heartbeats_replication_enabled,
-        same_cluster=same_cluster,
-    )
-
-
-def internal_topics(config: SourceConfig) -> dict[str, int]:
-    """Replication factors by name of the offset-syncs topic and of the offset map beside it, if
-    they are enabled."""
-    topics = offset_topics(config.originals)
-    factors: dict[str, int] = {}
-    if config.emit_offset_syncs_enabled:
-        factors[topics.syncs] = config.offset_syncs_topic_replication_factor
-    if config.mirror_offset_map_enabled:
-        factors[topics.map] = config.offset_map_topic_replication_factor
-    return factors
 
 
 def without_map(error: ConnectError) -> str:
@@ -113,38 +82,6 @@ def without_map(error: ConnectError) -> str:
         "cannot create the offset map, so group offsets are translated only as precisely as by "
         f"MirrorMaker 2: {error}. Grant the permission, or set mirror.offset.map.enabled=false"
     )
-
-
-def contact(admin: Admin, alias: str, props: Mapping[str, str], timeout: float) -> str:
-    """Return the ID of the cluster `alias`. Raises an error that names the cluster, its addresses
-    and the cause, such as a refused connection or a wrong password, as soon as it is known."""
-    servers = props.get("bootstrap.servers", "no address (bootstrap.servers is not set)")
-    # librdkafka reports a wrong password, protocol or address as a timeout, and only after it.
-    cause = why_unreachable(props, Deadline(min(_CAUSE_S, timeout)))
-    if cause is not None and not isinstance(cause, DeadlineExceeded):
-        raise BrokerUnavailable(f"Cannot reach cluster {alias} at {servers}: {cause}") from cause
-    try:
-        return admin.cluster_id(timeout)
-    except RetriableError as error:
-        raise BrokerUnavailable(
-            f"Cannot reach cluster {alias} at {servers}: {cause or error}"
-        ) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Clusters:
-    """The admin clients of both clusters, and the flow's topic selector. May be used from any
-    thread. The loop closes them."""
-
-    source: Admin
-    target: Admin
-    selector: TopicSelector
-    source_id: str
-    target_id: str
-
-    def close(self) -> None:
-        self.source.close()
-        self.target.close()
 
 
 class TopicRefresh:
@@ -219,13 +156,13 @@ class TopicRefresh:
         target = run("list-target", partial(clusters.target.list_topics, timeout))
         listed = source.result(grace)
         known = {topic for topic, _ in self._partitions or self._before}
-        selection = self._provenance.check(
+        topics = FlowTopics(
             (clusters.source, clusters.source_id),
             (clusters.target, clusters.target_id),
             clusters.selector,
             clusters.selector.select(listed, known),
-            known,
         )
+        selection = self._provenance.check(topics, known)
         self._report_refused(selection)
         failures = self._create_copies(clusters, selection, target.result(grace))
         failures += own_topics.result(2 * grace)

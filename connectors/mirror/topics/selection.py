@@ -16,7 +16,7 @@ from enum import Enum
 from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.filters import TopicFilter
-from connectors.mirror.replication_policy import ReplicationPolicy, RoutedPolicy, is_cycle
+from connectors.mirror.replication_policy import ReplicationPolicy, is_cycle
 
 __all__ = [
     "REFUSED",
@@ -46,7 +46,7 @@ class SkipReason(Enum):
 
 
 REFUSED = (SkipReason.SAME_NAME, SkipReason.LOOP)
-"""Reasons against topics that the user asked for."""
+"""Why a topic is not copied although the properties select it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,11 @@ class TopicSelector:
 
     def remote(self, topic: str) -> str:
         """Return the target's name for a source topic."""
-        return self.policy.format_remote_topic(self.source_alias, topic)
+        return self.policy.remote_topic(self.source_alias, topic)
 
     def changes_records(self, topic: str) -> bool:
         """Whether transformations may change or drop records of this source topic."""
-        policy = self.policy
-        return isinstance(policy, RoutedPolicy) and policy.changes_records(self.source_alias, topic)
+        return self.policy.changes_records(self.source_alias, topic)
 
     def skip(self, topic: str) -> Skip | None:
         """Return why `topic` is not copied; None if it is."""
@@ -143,7 +142,7 @@ class TopicSelector:
 
     def _routed_wrong(self, topic: str) -> Skip | None:
         """Return why transformations cannot rename `topic` as they do; None if they can."""
-        if isinstance(self.policy, RoutedPolicy):
+        if self.policy.chain is not None:
             remote = self.remote(topic)
             if self.policy.is_internal_topic(remote):
                 detail = f"transforms rename its copy to {remote}, which is an internal topic"

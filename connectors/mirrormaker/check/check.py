@@ -18,7 +18,7 @@ from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, GRACE_S, contact
+from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, GRACE_S, contact
 from connectors.mirrormaker.check.backlog import flow_backlog
 from connectors.mirrormaker.check.flow_check import ClusterView, check_flow
 from connectors.mirrormaker.check.report import (

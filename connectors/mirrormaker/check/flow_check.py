@@ -19,17 +19,14 @@ from connectors.mirror.api_support import (
 )
 from connectors.mirror.backfill.cluster_facts import described_configs
 from connectors.mirror.config import clients as client_configs
-from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
-from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.inspect.flow import flow_producer
-from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.source.connector import reads_committed
-from connectors.mirror.topics.create import COMPACTED, copied_configs
-from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC, Provenance
-from connectors.mirror.topics.refresh import internal_topics, topic_selector
+from connectors.mirror.topics.clusters import topic_selector
+from connectors.mirror.topics.create import copied_configs
+from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
 from connectors.mirror.topics.selection import (
     REFUSED,
     Growth,
@@ -39,6 +36,7 @@ from connectors.mirror.topics.selection import (
     TopicSelector,
     plan_topics,
 )
+from connectors.mirrormaker.check.own_topics import own_topics
 from connectors.mirrormaker.check.permission_checks import concrete_names, permission_findings
 from connectors.mirrormaker.check.provenance import connector_clients, data_producer
 from connectors.mirrormaker.check.report import Finding, FlowReport, Level, TopicReport
@@ -55,12 +53,9 @@ from connectors.mirrormaker.check.topic_checks import (
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.mirror_maker import (
-    CHECKPOINT,
-    HEARTBEAT,
     SOURCE,
     mirrors,
     resolved_source_config,
-    worker_topics,
 )
 from connectors.mirrormaker.permissions import EXACTLY_ONCE, flow_features, flow_names
 from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
@@ -120,7 +115,6 @@ class _FlowChecker:
         self._worker = WorkerConfig.from_properties(worker)
         self._exactly_once = worker.get(EXACTLY_ONCE, "").strip().lower() == "enabled"
         self._origins = config.effective_connector(plan.source, plan.target, SOURCE)
-        self._has_checkpoints = CHECKPOINT in plan.connectors
         self.report = FlowReport(plan.source, plan.target, mirrors(plan))
         self.findings: list[Finding] = []
         self._replicas: list[tuple[str, str, int, int]] = []
@@ -187,12 +181,13 @@ class _FlowChecker:
                 f"{self.report.source} and {self.report.target} are the same cluster",
             )
         selector = topic_selector(self._source_config, same_cluster=same)
-        selection = Provenance(self._source_config).look(
+        topics = FlowTopics(
             (self._source.admin, self._source.cluster_id),
             (self._target.admin, self._target.cluster_id),
             selector,
             selector.select(self._source.topics),
         )
+        selection = Provenance(self._source_config).look(topics)
         self._report_refused(selection)
         self.report.skipped += selection.skipped
         changed = [topic for topic in selection.copied if selector.changes_records(topic)]
@@ -334,61 +329,16 @@ class _FlowChecker:
     # Checks of the mirror's internal topics.
 
     def _own_topics(self) -> None:
-        for family, topic in worker_topics(self._worker).items():
-            self._own(
-                self._target,
-                topic.name,
-                topic.partitions,
-                topic.replication_factor,
-                f"{family}.storage.replication.factor",
-                {**topic.configs, **COMPACTED},
-            )
-        heartbeats = HeartbeatConfig.from_properties(
-            {**self._props, "name": HEARTBEAT, "connector.class": HEARTBEAT}
-        )
-        policy = replication_policy(self._props)
-        self._own(
-            self._target,
-            policy.heartbeats_topic(),
-            1,
-            heartbeats.heartbeats_topic_replication_factor,
-            "heartbeats.topic.replication.factor",
-        )
-        if not self.report.mirrors:
-            return
-        self._checkpoints_topic()
-        on_source = offset_topics(self._source_config.originals).side == "source"
-        where = self._source if on_source else self._target
-        key = "offset-syncs.topic.replication.factor"
-        for name, factor in internal_topics(self._source_config).items():
-            self._own(where, name, 1, factor, key)
-        if self._source_config.mirror_provenance_enabled:
-            factor = self._source_config.offset_syncs_topic_replication_factor
-            self._own(self._target, PROVENANCE_TOPIC, 1, factor, key)
-
-    def _checkpoints_topic(self) -> None:
-        key = "checkpoints.topic.replication.factor"
-        if self._has_checkpoints:
-            factor = CHECKPOINT_CONFIG_DEF.keys[key].parse(self._props)
-            assert isinstance(factor, int)
-            policy = replication_policy(self._props)
-            self._own(self._target, policy.checkpoints_topic(self.report.source), 1, factor, key)
-
-    def _own(
-        self,
-        where: ClusterView,
-        name: str,
-        partitions: int,
-        factor: int,
-        key: str,
-        configs: Mapping[str, str] = COMPACTED,
-    ) -> None:
-        if name in where.topics:
-            row = TopicReport(name, name, where.topics[name], "exists")
-        else:
-            row = TopicReport(name, name, partitions, "create", factor, dict(configs))
-            self._replicas.append((self._written(key), name, factor, where.brokers))
-        self.report.own_topics.append((where.alias, row))
+        for topic in own_topics(self._plan, self._worker, self._props, self._source_config):
+            where, name = self._source if topic.side == "source" else self._target, topic.name
+            if name in where.topics:
+                row = TopicReport(name, name, where.topics[name], "exists")
+            else:
+                configs = dict(topic.configs)
+                row = TopicReport(name, name, topic.partitions, "create", topic.factor, configs)
+                key = self._written(topic.key)
+                self._replicas.append((key, name, topic.factor, where.brokers))
+            self.report.own_topics.append((where.alias, row))
 
     def _permissions(self) -> None:
         names = concrete_names(

@@ -15,7 +15,7 @@ from connectors.mirror.filters import DefaultTopicFilter
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import LiveFlow, look_at_flow
 from connectors.mirror.inspect.stored_progress import stored_positions
-from connectors.mirror.topics.refresh import CONTACT_TIMEOUT_S, contact, topic_selector
+from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, contact, topic_selector
 from connectors.mirror.topics.selection import Skip, SkipReason, TopicSelector
 from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig

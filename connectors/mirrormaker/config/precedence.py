@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from connect.config.properties import without_prefix
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connectors.mirror.config.base import JAVA_PACKAGE
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
@@ -100,7 +101,7 @@ def values(settings: Settings) -> dict[str, str]:
 def cluster_settings(props: Settings, alias: str) -> dict[str, Setting]:
     """Return the settings of one cluster: `alias.*`, its security settings applied to each of its
     clients, and top-level values for all other keys."""
-    result = _stripped(props, f"{alias}.")
+    result = without_prefix(props, f"{alias}.")
     for name in sorted(CLIENT_CONFIG_NAMES):
         if name in result:
             _fill(result, (prefix + name for prefix in _CLIENT_PREFIXES), result[name])
@@ -150,7 +151,7 @@ def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str,
     }
     for key, value in defaults.items():
         result.setdefault(key, Setting(value))
-    result.update(_stripped(props, f"{flow}."))
+    result.update(without_prefix(props, f"{flow}."))
     result.setdefault("enabled", Setting("false"))
     if connector != MIRROR_CONNECTORS[0]:
         # Only the connector that uses it gets it, so that a change does not restart the others.
@@ -162,14 +163,6 @@ def client_settings(props: Settings, alias: str) -> dict[str, Setting]:
     """Return the settings of a program that only reads from a cluster: all top-level settings,
     overridden by the cluster's own."""
     return {**props, **cluster_settings(props, alias)}
-
-
-def _stripped(props: Settings, prefix: str) -> dict[str, Setting]:
-    return {
-        key[len(prefix) :]: one
-        for key, one in props.items()
-        if key.startswith(prefix) and len(key) > len(prefix)
-    }
 
 
 def _providers(props: Settings) -> dict[str, Setting]:

@@ -14,11 +14,11 @@ from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import (
     ConfigStore,
     ConfigWriteFailed,
-    KafkaConfigStore,
     PrivilegedWriteFailed,
     WritePrivilegesMissing,
 )
 from connect.storage.instance_id import InstanceId, TargetState
+from connect.storage.kafka_config_store import KafkaConfigStore
 from connect.storage.memory_status_store import MemoryConfigStore
 from deploy.brokers import KafkaCluster
 from tests.support.producing import Record, produce

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.books import offset_map
 from tests.support.losing import (
     assert_copied_ranges,
     delete_records,
@@ -19,6 +18,7 @@ from tests.support.losing import (
     renew,
 )
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.offset_records import offset_map
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.reading import numbers, read_partition
 from tests.support.waiting import wait_until

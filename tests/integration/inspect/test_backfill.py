@@ -30,9 +30,9 @@ from connectors.spark import program_session as own_session
 from connectors.spark.program_session import Patience
 from deploy.brokers import KafkaCluster
 from tests.support.backfills import backfill, properties_file
-from tests.support.books import mapping, offset_map
 from tests.support.compacting import SOON_COMPACTED, wait_compacted
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.offset_records import mapping, offset_map
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.topics import create_topic, end_offset, has_topic
 

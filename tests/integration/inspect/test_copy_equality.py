@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from connect.clients.config.settings import Compression, FetchSettings, ProduceSettings
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from deploy.brokers import KafkaCluster
 from tests.support.compacting import SOON_COMPACTED, wait_compacted
 from tests.support.copying import CopyRun

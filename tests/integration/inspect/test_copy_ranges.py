@@ -15,7 +15,7 @@ from connect.clients.transactions.fence_producers import claim_producers
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.copy.range_copier import (
     CopyStopped,
@@ -52,7 +52,7 @@ def settings(
     )
 
 
-class Books:
+class Noted:
     """What a copy told."""
 
     def __init__(self) -> None:
@@ -72,22 +72,22 @@ def test_a_range_is_copied_exactly(
     topic = create_topic(source_cluster.bootstrap_servers)
     copy = create_topic(target_cluster.bootstrap_servers)
     produce(source_cluster.bootstrap_servers, topic, numbered(1000))
-    books = Books()
+    noted = Noted()
 
     copy_ranges(
         settings(source_cluster, target_cluster),
         [SourceRange((topic, 0), (copy, 0), start, end)],
-        books.note,
-        stop=books.stop,
+        noted.note,
+        stop=noted.stop,
         stall_s=STALL_S,
     )
 
     wanted = read_partition(source_cluster.bootstrap_servers, topic)[start:end]
     assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
-    assert [progress.done for progress in books.last] == [True]
-    assert sum(line.records for line in books.lines) == end - start
+    assert [progress.done for progress in noted.last] == [True]
+    assert sum(line.records for line in noted.lines) == end - start
     if end > start:
-        assert (books.lines[0].source_start, books.lines[0].target_start) == (start, 0)
+        assert (noted.lines[0].source_start, noted.lines[0].target_start) == (start, 0)
 
 
 def test_the_next_range_goes_on_where_the_first_ended(
@@ -104,15 +104,15 @@ def test_the_next_range_goes_on_where_the_first_ended(
     )
     end = end_offset(source_cluster.bootstrap_servers, topic)
     for start, until in ((0, 55), (55, 201), (201, end)):
-        books = Books()
+        noted = Noted()
         copy_ranges(
             settings(source_cluster, target_cluster, committed=True),
             [SourceRange((topic, 0), (copy, 0), start, until)],
-            books.note,
-            stop=books.stop,
+            noted.note,
+            stop=noted.stop,
             stall_s=STALL_S,
         )
-        for line in books.lines:
+        for line in noted.lines:
             assert start <= line.source_start < line.source_start + line.records <= until
     wanted = read_partition(source_cluster.bootstrap_servers, topic, isolation="read_committed")
     assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
@@ -129,13 +129,13 @@ def test_limits_count_from_the_first_request_of_each_range_on(
     copier = RangeCopier(settings(source_cluster, target_cluster))
     starts = [0, 0]
     for limits in (limited, limited, NO_LIMITS):
-        books = Books()
+        noted = Noted()
         ranges = [
             SourceRange((topic, 0), (copy, 0), start, start + 200 if number else 1000)
             for number, (topic, copy, start) in enumerate(zip(topics, copies, starts, strict=True))
         ]
-        copier.copy(ranges, books.note, stop=books.stop, stall_s=STALL_S, most_s=1.0, limits=limits)
-        slow, free = books.last
+        copier.copy(ranges, noted.note, stop=noted.stop, stall_s=STALL_S, most_s=1.0, limits=limits)
+        slow, free = noted.last
         assert free.done
         assert free.limited_by is None
         if limits is limited:
@@ -154,16 +154,16 @@ def test_a_copy_that_cannot_move_says_why(
 ) -> None:
     topic = create_topic(source_cluster.bootstrap_servers)
     produce(source_cluster.bootstrap_servers, topic, numbered(3))
-    books = Books()
+    noted = Noted()
     with pytest.raises(DeadlineExceeded, match=r"not-there-0 is not available"):
         copy_ranges(
             settings(source_cluster, target_cluster),
             [SourceRange((topic, 0), ("not-there", 0), 0, 3)],
-            books.note,
-            stop=books.stop,
+            noted.note,
+            stop=noted.stop,
             stall_s=2.0,
         )
-    assert [progress.done for progress in books.last] == [False]
+    assert [progress.done for progress in noted.last] == [False]
 
 
 def test_a_stopped_copy_tells_what_it_did(
@@ -172,18 +172,18 @@ def test_a_stopped_copy_tells_what_it_did(
     topic = create_topic(source_cluster.bootstrap_servers)
     copy = create_topic(target_cluster.bootstrap_servers)
     produce(source_cluster.bootstrap_servers, topic, numbered(100))
-    books = Books()
-    books.stop.set()
+    noted = Noted()
+    noted.stop.set()
     with pytest.raises(CopyStopped):
         copy_ranges(
             settings(source_cluster, target_cluster),
             [SourceRange((topic, 0), (copy, 0), 0, 100)],
-            books.note,
-            stop=books.stop,
+            noted.note,
+            stop=noted.stop,
             stall_s=STALL_S,
         )
     there = len(read_partition(target_cluster.bootstrap_servers, copy))
-    assert sum(line.records for line in books.lines) == there
+    assert sum(line.records for line in noted.lines) == there
 
 
 def producers(cluster: KafkaCluster, topic: str) -> set[tuple[int, ...]]:
@@ -214,20 +214,20 @@ def test_a_copier_that_goes_on_needs_no_new_producer_ids(
     for name in (topic, other):
         produce(source_cluster.bootstrap_servers, name, numbered(300))
     copier = RangeCopier(settings(source_cluster, target_cluster))
-    books = Books()
+    noted = Noted()
     try:
         for start in range(0, 300, 50):
             first = SourceRange((topic, 0), (copy, 0), start, start + 50)
             second = SourceRange((other, 0), (another, 0), start, start + 50)
             turns = [[first, second]] if start % 100 else [[first], [second]]
             for ranges in turns:
-                copier.copy(ranges, books.note, stop=books.stop, stall_s=STALL_S)
-                assert all(progress.done for progress in books.last)
+                copier.copy(ranges, noted.note, stop=noted.stop, stall_s=STALL_S)
+                assert all(progress.done for progress in noted.last)
         nothing_new = SourceRange((topic, 0), (copy, 0), 300, 301)
-        copier.copy([nothing_new], books.note, stop=books.stop, stall_s=STALL_S, most_s=0.3)
-        assert [(each.position, each.done) for each in books.last] == [(300, False)]
+        copier.copy([nothing_new], noted.note, stop=noted.stop, stall_s=STALL_S, most_s=0.3)
+        assert [(each.position, each.done) for each in noted.last] == [(300, False)]
         produce(source_cluster.bootstrap_servers, topic, numbered(1, start=300))
-        copier.copy([nothing_new], books.note, stop=books.stop, stall_s=STALL_S)
+        copier.copy([nothing_new], noted.note, stop=noted.stop, stall_s=STALL_S)
         assert copier.usable
     finally:
         copier.close()
@@ -252,7 +252,7 @@ def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
         settings(source_cluster, target_cluster),
         transactions=TransactionPlan(control, lambda key: source_partition("A", key)),
     )
-    books = Books()
+    noted = Noted()
     given: set[tuple[int, ...]] = set()
     try:
         for start in range(0, 300, 100):
@@ -260,8 +260,8 @@ def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
             given.add((claimed[lane].producer_id, claimed[lane].epoch))
             control.begin(ClaimedProducer(lane, claimed[lane]))
             wanted = SourceRange((topic, 0), (copy, 0), start, start + 100)
-            copier.copy([wanted], books.note, stop=books.stop, stall_s=STALL_S)
-            assert all(progress.done for progress in books.last)
+            copier.copy([wanted], noted.note, stop=noted.stop, stall_s=STALL_S)
+            assert all(progress.done for progress in noted.last)
     finally:
         copier.close()
         control.close()

@@ -91,7 +91,19 @@ def test_events_and_jobs_are_written_and_read(postgresql: SecretStr) -> None:
     flow = FlowTask("backfill", 0, "c", "d")
     for state, done in (("running", 1), ("done", 2)):
         written.add(
-            flow, JobRow("one", "backfill", state, NOW_MS, 2, done, 0, 9, 90, 0, 1.5, None, "")
+            flow,
+            JobRow(
+                job="one",
+                kind="backfill",
+                state=state,
+                began_ms=NOW_MS,
+                parts=2,
+                done=done,
+                records=9,
+                bytes=90,
+                rate=1.5,
+                text="",
+            ),
         )
     written.add(flow, EventRow("retention", "t", 3, "c.t", "", "source", 1, 2, 2, 3, "lost"))
     written.close()

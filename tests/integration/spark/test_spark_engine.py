@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from deploy.brokers import KafkaCluster
-from tests.support.books import mapping, offset_map
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.offset_records import mapping, offset_map
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
 from tests.support.spark_flow import ONCE, SPARK, START_S, STOP_S, committed

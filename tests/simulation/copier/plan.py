@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from connect.protocol.compression import GZIP, LZ4, NONE, SNAPPY
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
-from connectors.mirror.copy.batches.conversion import CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
 from tests.simulation.kafka.access import AccessFaults
 from tests.simulation.kafka.broker import BrokerFaults
 from tests.simulation.kafka.coordinator import CoordinatorFaults

@@ -1,4 +1,4 @@
-"""A worker that copies: what a source task does with its books, against the model's logs."""
+"""A worker that copies: what a source task writes about offsets, against the model's logs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Copier:
         self._exactly_once = exactly_once
         self.topics = WorkerTopics(topics, random)
         self.clock = FakeClock(now_ms=now_ms)
-        self.books = OffsetSyncWriter(config, None, self.clock, self.topics)
+        self.sync_writer = OffsetSyncWriter(config, None, self.clock, self.topics)
         self.copies: dict[int, _Copy] = {}
         self._leaving: list[_Copy] = []
         self._commit: tuple[Future[list[StoredOffset]], list[tuple[_Copy, int]]] | None = None
@@ -93,8 +93,8 @@ class Copier:
 
     def turn(self) -> None:
         """What a task's step does besides copying."""
-        self.books.poll()
-        facts = self.books.facts()
+        self.sync_writer.poll()
+        facts = self.sync_writer.facts()
         for copy in self.copies.values():
             if copy.told_once_read and not self._waits:
                 copy.told_at, copy.told_once_read = self.topics.producer.produced, False
@@ -169,7 +169,7 @@ class Copier:
         key = _key(copy.of)
         loss = Loss(kind, policy, key, key, first, end, copy.position, None if stands else resume)
         self.story.append(f"{self.name}: {loss}")
-        self.books.lost(key, loss, anchor)
+        self.sync_writer.lost(key, loss, anchor)
         if loss.on_target or (kind is LossKind.SOURCE_RECREATED and not stands):
             copy.told_at = self.topics.producer.produced
             copy.told_once_read = True  # a turn tells whether it was
@@ -230,7 +230,7 @@ class Copier:
             copy.target_end = target.end
             if self._exactly_once:
                 target.append(None)
-            self.books.copied(_key(copy.of), runs, base)
+            self.sync_writer.copied(_key(copy.of), runs, base)
             copy.copied = True
         copy.position = end
         copy.of.high = max(copy.of.high, end)
@@ -240,7 +240,7 @@ class Copier:
             copy.stored = copy.storing = end
             copy.of.resumed = None
             self._drop_anchor(copy)
-            self.books.committed()
+            self.sync_writer.committed()
         return sum(length for _, length in runs)
 
     def _store_lower(self, copy: _Copy) -> None:
@@ -253,7 +253,7 @@ class Copier:
         copy.of.stored, copy.of.noted = position, (position, self._facts(copy).newest.encode())
         copy.stored = copy.storing = position
         copy.of.resumed = None
-        self.books.committed()
+        self.sync_writer.committed()
 
     def _facts(self, copy: _Copy) -> LogIdentity:
         self._drop_anchor(copy)
@@ -294,7 +294,7 @@ class Copier:
             )
             for c in moved
         ]
-        self._commit = self.books.prepare(reached), [(copy, copy.position) for copy in moved]
+        self._commit = self.sync_writer.prepare(reached), [(copy, copy.position) for copy in moved]
         # Before the map was read, no pages are written.
         settled = [] if self.topics.reads else moved
         self._in_pages = [(copy, set(copy.fresh)) for copy in settled]
@@ -316,13 +316,13 @@ class Copier:
                     copy.of.known |= offsets
         settled = [c for c in behind if not c.behind_stored]
         if settled:
-            self.books.prepare(
+            self.sync_writer.prepare(
                 [Reached(_key(c.of), c.stored, c.of.source.start, self._facts(c)) for c in settled]
             )
-        self.books.committed()
+        self.sync_writer.committed()
         for copy in self._leaving:
             if copy.of.number not in self.copies:
-                self.books.forget(_key(copy.of))
+                self.sync_writer.forget(_key(copy.of))
         self._leaving = []
 
     def deliver(self, most: int) -> None:
@@ -381,7 +381,7 @@ class Copier:
         """Read what others wrote to the map's topic since, and write over what is not right."""
         for _ in range(40):
             self.clock.advance(8)
-            self.books.poll()
+            self.sync_writer.poll()
         for _ in range(2):
             self.commit()
             self.settle()
@@ -390,18 +390,18 @@ class Copier:
         """Go on after a freeze, while others have the partitions: what waits is sent, it writes
         what it may, and then it learns that it is out."""
         self.clock.advance(_FROZEN_S)
-        self.books.poll()
+        self.sync_writer.poll()
         self.deliver(1 << 30)
         reached = [
             Reached(_key(c.of), c.position, c.of.source.start, self._facts(c))
             for c in self.copies.values()
             if c.position > 0
         ]
-        self.books.prepare(reached)
+        self.sync_writer.prepare(reached)
         if self.topics.reads and self.topics.reading is not None and self._random.random() < 0.7:
             self.topics.reading.finish()
-            self.books.poll()
-            self.books.prepare(reached)
+            self.sync_writer.poll()
+            self.sync_writer.prepare(reached)
         self.topics.producer.deliver(self._random.randint(0, 10))
         self.topics.producer.die()
 

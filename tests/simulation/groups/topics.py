@@ -245,7 +245,7 @@ class _Reading:
 
 
 class WorkerTopics:
-    """`BookTopics` of one worker."""
+    """`OffsetTopicClients` of one worker."""
 
     def __init__(self, topics: Topics, random: Random) -> None:
         self._topics = topics

@@ -1,4 +1,4 @@
-"""The world of consumer groups: books, map, offset syncs, translation, checkpoints, group sync.
+"""The world of consumer groups: offset syncs, offset map, translation, checkpoints, group sync.
 
 The real classes run over internal topics in memory. The seed chooses what is produced, compacted,
 lost and created again, which worker copies when and with which clock, when records of the internal
@@ -258,7 +258,7 @@ class World:
             self._new_worker([partition])
             return
         self.note(f"  {partition.number} from {worker.name} to {others[0].name}")
-        others[0].books.look_again()
+        others[0].sync_writer.look_again()
         others[0].assign(partition)
         self.workers[partition.number] = others[0]
 

@@ -74,7 +74,7 @@ class _WatchedHistory(TaskHistory):
 
 
 class WatchedTask(MirrorSourceTask):
-    """Tells the oracle what the target acknowledged, before it gets into the books."""
+    """Tells the oracle what the target acknowledged, before it gets into the offset map."""
 
     def __init__(self, clients: SimulatedClients) -> None:
         super().__init__(clients)
@@ -143,8 +143,8 @@ class _Access(SimulatedAccess):
         return future
 
 
-class _Books:
-    """`book_topics.BookTopics` of one worker."""
+class _OffsetTopics:
+    """`internal_topics.OffsetTopicClients` of one worker."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class SimulatedClients(TaskClients):
         # The process's own would keep every simulated task that a crash ends.
         self.catch_up = CatchUp(clock)
         self.memory = SharedMemory()
-        self._books = _Books(timeline, life, session, syncs, pages)
+        self._offset_topics = _OffsetTopics(timeline, life, session, syncs, pages)
         self.oracle = oracle
         self.session = session
         self.life = life
@@ -214,8 +214,8 @@ class SimulatedClients(TaskClients):
         self._opened: list[_Access] = []
         self._tails = SimulatedTails(timeline, clusters["source"][0], clusters["target"][0])
 
-    def books(self, *_: Any) -> _Books:
-        return self._books
+    def offset_topics(self, *_: Any) -> _OffsetTopics:
+        return self._offset_topics
 
     def open_cluster(
         self, settings: WireSettings, on_change: Callable[[], None], clock: Clock, name: str
@@ -261,4 +261,4 @@ class SimulatedClients(TaskClients):
         self._tails.close()
         if self.cancellation is not None:
             self.cancellation.close()
-        self._books.die()
+        self._offset_topics.die()

@@ -90,7 +90,11 @@ class TaskFactory:
         )
 
     def _context(
-        self, session: Session, store: OffsetStore, clock: WorkerClock
+        self,
+        session: Session,
+        store: OffsetStore,
+        clock: WorkerClock,
+        own_offsets: OffsetStore | None = None,
     ) -> WorkerTaskContext:
         return WorkerTaskContext(
             CONNECTOR,
@@ -101,6 +105,7 @@ class TaskFactory:
             {"bootstrap.servers": "target:1"},
             lambda _: None,
             clock,
+            own_offsets=own_offsets,
         )
 
     def _at_least_once(
@@ -155,9 +160,8 @@ class TaskFactory:
         )
         return ExactlyOnceTransferTask(
             WatchedTask(clients),
-            self._context(session, store, clock),
+            self._context(session, store, clock, own_offsets=store),
             config,
             transactions,
-            store,
             clock=clock,
         )

@@ -164,7 +164,7 @@ class SimulatedProducer:
 
 
 class SimulatedMapReader:
-    """A `books.MapReader` that reads the map's topic in a seeded time, or gives up."""
+    """An `internal_topics.MapReader` that reads the map's topic in a seeded time, or gives up."""
 
     def __init__(
         self,

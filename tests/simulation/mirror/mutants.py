@@ -1,4 +1,4 @@
-"""Defects of tasks, books and workers, put back for the mutation gate."""
+"""Defects of tasks, offset maps and workers, put back for the mutation gate."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from connect.runtime.distributed.request_handlers import LeaderRequests
 from connect.runtime.errors import LeaderRefused, is_final
 from connect.runtime.states import InstanceId
 from connect.storage.config_records import SessionKey
-from connect.storage.config_store import KafkaConfigStore
+from connect.storage.kafka_config_store import KafkaConfigStore
 from connect.storage.status_store import KafkaStatusStore
 from tests.simulation.workers.engine import Crashed, Engine, Event, Process
 from tests.simulation.workers.group import SimCoordinator

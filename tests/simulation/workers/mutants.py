@@ -18,7 +18,7 @@ from connect.runtime.work.running_work import RunningWork
 from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.storage import config_records
 from connect.storage.config_records import RestartRequest
-from connect.storage.config_store import KafkaConfigStore
+from connect.storage.kafka_config_store import KafkaConfigStore
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]

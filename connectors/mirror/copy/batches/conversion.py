@@ -1,14 +1,7 @@
-"""Decides how each fetched batch is copied: as bytes, recompressed, or record by record.
-
-Pure decisions on batch headers. Runs of small batches are merged (`small_batches`), because many
-batches cost the target more than one with the same records. A batch is copied record by record if
-the target cannot accept its bytes as they are, or if it is in a run of tiny batches that
-`small_batches` cannot merge.
-"""
+"""Converts fetched batches into batches for the target, each in the way that `choice` chose."""
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,98 +18,60 @@ from connect.protocol.batches import (
     crc_matches,
     read_headers,
     set_crc,
-    shallow_copy_allowed,
 )
 from connect.protocol.records import Rebatched, rebatch, recompress, split
-from connect.protocol.small_batches import CannotMerge, merge_run, read_runs
+from connect.protocol.small_batches import CannotMerge, merge_run
+from connectors.mirror.copy.batches.choice import CopyOptions, Way, ways
 from connectors.mirror.copy.batches.outgoing import Outgoing, from_rebatched
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 
 __all__ = [
     "Chosen",
-    "CopyOptions",
+    "FetchedRecords",
     "Unreadable",
-    "Way",
-    "choose",
     "corrupt",
     "outgoing_batches",
-    "read_batches",
     "split_batch",
     "wanted_batches",
 ]
 
-TINY_BATCH_RECORDS = 4
-TINY_BATCH_BYTES = 8 * 1024
-"""Limits of a tiny batch: below both, handling the batch costs more than re-encoding its records'
-three leading varints (measured: tests/benchmarks/bench_copier.py)."""
-
-TINY_RUN_BATCHES = 4
-"""Minimum number of tiny batches to merge; fewer gain too little."""
-
 KEEP_CODEC = -1
-_DEFAULT_BATCH_BYTES = 1024 * 1024
+
+_NO_LIMIT = 1 << 30
+"""No limit is known. The target rejects a batch that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
-class CopyOptions:
-    """The flow's settings for every partition. Sizes in bytes."""
+class FetchedRecords:
+    """The fetched records of one partition, and how to copy them.
 
-    read_committed: bool = False
-    codec: int | None = None
-    """The compression codec that target batches must have; None keeps each batch's own codec."""
-    level: int | None = None
-    merge_bytes: int = 256 * 1024
-    """The size to which runs of small batches are merged; 0: they are not."""
-    check_crcs: bool = True
-    """False: batches with a wrong CRC are copied, with the right one."""
-
-
-class Way(enum.Enum):
-    SHALLOW = "shallow"
-    RECOMPRESS = "recompress"
-    MERGE = "merge"
-    RECORDS = "records"
-
-
-def read_batches(
-    records: memoryview,
-    *,
-    position: int,
-    end: int,
-    aborted: Sequence[tuple[int, int]],
-    options: CopyOptions,
-    runs: bool = True,
-) -> list[BatchHeader]:
-    """Read the headers of one partition's fetched records, with runs of small batches as one if all
-    their records are wanted: none is before `position`, at or after `end` (-1: there is no end), or
-    of an aborted transaction. `runs` False: each batch by itself.
-
-    Raises:
-        CorruptData: as `read_headers`.
+    `position`: the first wanted source offset. `end`: the first unwanted one. `max_batch_bytes`:
+    the target's limit (0: not known). The records are in `buffer`. Batches that are not slices of
+    it get their own memory, charged to `budget`, which the caller manages with `retain` and
+    `release`.
     """
-    if not runs or (options.read_committed and aborted):
-        return read_headers(records)
-    headers = read_runs(records, position, options.merge_bytes)
-    if headers and 0 <= end < headers[-1].next_offset:
-        return read_headers(records)
-    return headers
 
+    records: memoryview
+    headers: Sequence[BatchHeader]
+    position: int
+    end: int | None
+    max_batch_bytes: int
+    aborted: Sequence[tuple[int, int]]
+    options: CopyOptions
+    buffer: FetchBuffer
+    budget: MemoryBudget
 
-def choose(
-    header: BatchHeader,
-    position: int,
-    max_bytes: int,
-    options: CopyOptions,
-    end: int | None = None,
-) -> Way:
-    """Choose how to copy one data batch, without considering runs of tiny batches."""
-    if end is not None and header.next_offset > end:
-        return Way.RECORDS
-    if not shallow_copy_allowed(header, position, max_bytes):
-        return Way.RECORDS
-    if options.codec is not None and header.attributes & CODEC_MASK != options.codec:
-        return Way.RECOMPRESS
-    return Way.SHALLOW
+    @property
+    def limit(self) -> int:
+        return self.max_batch_bytes or _NO_LIMIT
+
+    def batch(self, header: BatchHeader) -> memoryview:
+        return self.records[header.start : header.start + header.size]
+
+    def resume_after(self, header: BatchHeader) -> int:
+        """Return where to continue after this batch, the last one that is copied."""
+        after = header.next_offset
+        return after if self.end is None else min(after, self.end)
 
 
 class Unreadable(NamedTuple):
@@ -139,14 +94,7 @@ class Chosen(NamedTuple):
     dropped: int = 0
 
 
-def _data_batches(
-    records: memoryview,
-    headers: Sequence[BatchHeader],
-    position: int,
-    end: int | None,
-    aborted: Sequence[tuple[int, int]],
-    options: CopyOptions,
-) -> Iterator[BatchHeader]:
+def _data_batches(fetched: FetchedRecords) -> Iterator[BatchHeader]:
     """Yield the batches to copy, with their CRC checked. Leaves out control batches, aborted
     batches, batches wholly before the position and batches from the end on.
 
@@ -154,17 +102,20 @@ def _data_batches(
     _Unreadable: the next batch does not match its CRC, or is a control batch with a record that is
     not a marker.
     """
-    transactions = AbortedTransactions(aborted) if options.read_committed and aborted else None
-    for header in headers:
+    options, position, end = fetched.options, fetched.position, fetched.end
+    transactions = None
+    if options.read_committed and fetched.aborted:
+        transactions = AbortedTransactions(fetched.aborted)
+    for header in fetched.headers:
         if end is not None and header.base_offset >= end:
             return
         if header.batches > 1:
             yield header
             continue
-        if options.check_crcs and not crc_matches(records, header):
+        if options.check_crcs and not crc_matches(fetched.records, header):
             raise _Unreadable(header, "it fails its CRC")
         if header.attributes & CONTROL:
-            if transactions is not None and _ends_by_abort(records, header):
+            if transactions is not None and _ends_by_abort(fetched, header):
                 transactions.ended(header)
             continue
         if transactions is not None and transactions.aborts(header):
@@ -174,95 +125,51 @@ def _data_batches(
         yield header
 
 
-def _ends_by_abort(records: memoryview, header: BatchHeader) -> bool:
+def _ends_by_abort(fetched: FetchedRecords, header: BatchHeader) -> bool:
     try:
-        return abort_marker(records[header.start : header.start + header.size])
+        return abort_marker(fetched.batch(header))
     except CorruptData as error:
         raise _Unreadable(header, str(error)) from error
 
 
-def _ways(
-    batches: Sequence[BatchHeader],
-    position: int,
-    max_bytes: int,
-    options: CopyOptions,
-    end: int | None,
-) -> list[tuple[Way, list[BatchHeader]]]:
-    """Group consecutive batches that are copied the same way. Runs of small batches are copied as
-    MERGE, and the tiny batches that are in none as RECORDS if there are several in a row."""
-    runs: list[tuple[Way, bool, list[BatchHeader]]] = []
-    for header in batches:
-        if header.batches > 1:
-            runs.append((Way.MERGE, False, [header]))
-            continue
-        way = choose(header, position, max_bytes, options, end)
-        tiny = header.size <= TINY_BATCH_BYTES and 0 < header.records <= TINY_BATCH_RECORDS
-        if runs and runs[-1][0] is way and runs[-1][1] == tiny:
-            runs[-1][2].append(header)
-        else:
-            runs.append((way, tiny, [header]))
-    return [
-        (Way.RECORDS if tiny and len(run) >= TINY_RUN_BATCHES else way, run)
-        for way, tiny, run in runs
-    ]
-
-
-def outgoing_batches(
-    records: memoryview,
-    headers: Sequence[BatchHeader],
-    *,
-    position: int,
-    end: int | None = None,
-    max_batch_bytes: int,
-    aborted: Sequence[tuple[int, int]],
-    options: CopyOptions,
-    buffer: FetchBuffer,
-    budget: MemoryBudget,
-) -> Chosen:
-    """Convert one partition's fetched records into batches for the target, in order.
-
-    `position`: the first wanted source offset. `end`: the first unwanted one. `max_batch_bytes`:
-    the target's limit (0: not known). Shallow batches stay slices of `buffer`. Others get their own
-    memory, charged to `budget`, which the caller manages with `retain` and `release`.
-    """
-    limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
-    wanted, unreadable = wanted_batches(records, headers, position, end, aborted, options)
+def outgoing_batches(fetched: FetchedRecords) -> Chosen:
+    """Convert fetched records into batches for the target, in order. Shallow batches stay slices of
+    the buffer."""
+    wanted, unreadable = wanted_batches(fetched)
     outgoing: list[Outgoing] = []
-    waiting = deque(_ways(wanted, position, limit, options, end))
+    waiting = deque(_ways(fetched, wanted))
     try:
         while waiting:
             way, run = waiting.popleft()
             if way is Way.RECORDS:
-                _record_by_record(records, run, position, end, limit, options, budget, outgoing)
+                _record_by_record(fetched, run, outgoing)
             elif way is Way.RECOMPRESS:
-                for header in run:
-                    outgoing.append(_recompressed(records, header, options, budget))
+                for header in run:  # One by one: those before an unreadable batch stay.
+                    outgoing.append(_recompressed(fetched, header))
             elif way is Way.SHALLOW:
-                outgoing += [_shallow(records, header, options, buffer) for header in run]
-            elif not _merged(records, run[0], limit, options, budget, outgoing):
-                batches = _batches_of(records, run[0])
-                waiting.extendleft(reversed(_ways(batches, position, limit, options, end)))
+                outgoing += [_shallow(fetched, header) for header in run]
+            elif not _merged(fetched, run[0], outgoing):
+                waiting.extendleft(reversed(_ways(fetched, _batches_of(fetched, run[0]))))
     except _Unreadable as error:
-        unreadable = error.at(position)  # It is before the one that was found first.
+        unreadable = error.at(fetched.position)  # It is before the one that was found first.
     return Chosen(outgoing, unreadable)
 
 
-def wanted_batches(
-    records: memoryview,
-    headers: Sequence[BatchHeader],
-    position: int,
-    end: int | None,
-    aborted: Sequence[tuple[int, int]],
-    options: CopyOptions,
-) -> tuple[list[BatchHeader], Unreadable | None]:
+def _ways(
+    fetched: FetchedRecords, batches: Sequence[BatchHeader]
+) -> list[tuple[Way, list[BatchHeader]]]:
+    return ways(batches, fetched.position, fetched.limit, fetched.options, fetched.end)
+
+
+def wanted_batches(fetched: FetchedRecords) -> tuple[list[BatchHeader], Unreadable | None]:
     """Return the batches with records to copy, with their CRC checked, up to the first that cannot
     be read."""
     wanted: list[BatchHeader] = []
     try:
-        for header in _data_batches(records, headers, position, end, aborted, options):
+        for header in _data_batches(fetched):
             wanted.append(header)
     except _Unreadable as error:
-        return wanted, error.at(position)
+        return wanted, error.at(fetched.position)
     return wanted, None
 
 
@@ -284,16 +191,24 @@ def corrupt(header: BatchHeader, position: int, reason: str) -> Unreadable:
     return Unreadable(first, f"the batch at source offset {first} is corrupt: {reason}", header)
 
 
-MAX_UNKNOWN_LIMIT = 1 << 30
-"""No limit is known. The target rejects a batch that is too large."""
-
-
-def _shallow(
-    records: memoryview, header: BatchHeader, options: CopyOptions, buffer: FetchBuffer
-) -> Outgoing:
-    data = records[header.start : header.start + header.size]
-    if not options.check_crcs:
+def _shallow(fetched: FetchedRecords, header: BatchHeader) -> Outgoing:
+    data = fetched.batch(header)
+    if not fetched.options.check_crcs:
         set_crc(data)
+    return _whole(header, data, fetched.buffer)
+
+
+def _recompressed(fetched: FetchedRecords, header: BatchHeader) -> Outgoing:
+    options = fetched.options
+    try:
+        data = recompress(fetched.batch(header), options.codec or 0, options.level)
+    except CorruptData as error:
+        raise _Unreadable(header, str(error)) from error
+    return _whole(header, memoryview(data), FetchBuffer(fetched.budget, data))
+
+
+def _whole(header: BatchHeader, data: memoryview, buffer: FetchBuffer) -> Outgoing:
+    """Return a batch with all records of the one with this header."""
     return Outgoing(
         data=data,
         records=header.records,
@@ -305,46 +220,22 @@ def _shallow(
     )
 
 
-def _recompressed(
-    records: memoryview, header: BatchHeader, options: CopyOptions, budget: MemoryBudget
-) -> Outgoing:
-    batch = records[header.start : header.start + header.size]
-    try:
-        data = recompress(batch, options.codec or 0, options.level)
-    except CorruptData as error:
-        raise _Unreadable(header, str(error)) from error
-    return Outgoing(
-        data=memoryview(data),
-        records=header.records,
-        runs=((header.base_offset, header.records),),
-        resume=header.next_offset,
-        max_timestamp=header.max_timestamp,
-        shallow=True,
-        buffer=FetchBuffer(budget, data),
-    )
-
-
-def _merged(
-    records: memoryview,
-    run: BatchHeader,
-    limit: int,
-    options: CopyOptions,
-    budget: MemoryBudget,
-    into: list[Outgoing],
-) -> bool:
+def _merged(fetched: FetchedRecords, run: BatchHeader, into: list[Outgoing]) -> bool:
     """Merge a run of small batches. Returns False if that is not possible."""
+    options = fetched.options
+    largest = min(fetched.limit, options.merge_bytes)
     codec = run.attributes & CODEC_MASK if options.codec is None else options.codec
     try:
-        merged = merge_run(records, run, min(limit, options.merge_bytes), codec, options.level)
+        merged = merge_run(fetched.records, run, largest, codec, options.level)
     except (CannotMerge, CorruptData):
         return False
-    into += [from_rebatched(part, budget) for part in merged]
+    into += [from_rebatched(part, fetched.budget) for part in merged]
     into[-1].resume = run.next_offset
     return True
 
 
-def _batches_of(records: memoryview, run: BatchHeader) -> list[BatchHeader]:
-    headers = read_headers(records[run.start : run.start + run.size])
+def _batches_of(fetched: FetchedRecords, run: BatchHeader) -> list[BatchHeader]:
+    headers = read_headers(fetched.batch(run))
     return [
         header._replace(start=run.start + header.start)
         for header in headers
@@ -353,37 +244,29 @@ def _batches_of(records: memoryview, run: BatchHeader) -> list[BatchHeader]:
 
 
 def _record_by_record(
-    records: memoryview,
-    run: Sequence[BatchHeader],
-    position: int,
-    end: int | None,
-    limit: int,
-    options: CopyOptions,
-    budget: MemoryBudget,
-    into: list[Outgoing],
+    fetched: FetchedRecords, run: Sequence[BatchHeader], into: list[Outgoing]
 ) -> None:
-    batches = [records[header.start : header.start + header.size] for header in run]
+    options = fetched.options
     largest = max(header.size for header in run)
     try:
         rebatched = rebatch(
-            batches,
-            from_offset=position,
-            until_offset=end,
+            [fetched.batch(header) for header in run],
+            from_offset=fetched.position,
+            until_offset=fetched.end,
             codec=KEEP_CODEC if options.codec is None else options.codec,
             level=options.level,
-            max_bytes=min(limit, max(options.merge_bytes, largest)),
+            max_bytes=min(fetched.limit, max(options.merge_bytes, largest)),
         )
         _check_beginning(rebatched, run[0])
     except CorruptData as error:
         if len(run) == 1:
             raise _Unreadable(run[0], str(error)) from error
         for header in run:  # Only up to the corrupt batch.
-            _record_by_record(records, [header], position, end, limit, options, budget, into)
+            _record_by_record(fetched, [header], into)
         return
-    outgoing = [from_rebatched(part, budget) for part in rebatched]
+    outgoing = [from_rebatched(part, fetched.budget) for part in rebatched]
     if outgoing:
-        resume = run[-1].next_offset
-        outgoing[-1].resume = resume if end is None else min(resume, end)
+        outgoing[-1].resume = fetched.resume_after(run[-1])
     into += outgoing
 
 

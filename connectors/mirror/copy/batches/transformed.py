@@ -6,7 +6,7 @@ left out between two records is a gap in their source offsets, like the gaps of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from connect.errors import ConnectError, CorruptData, Interrupted
 from connect.plugin import RawRecord
@@ -15,15 +15,13 @@ from connect.protocol.frame import batch_attributes
 from connect.protocol.record_codec import iter_fields
 from connect.protocol.records import RecordBatcher
 from connectors.mirror.copy.batches.conversion import (
-    MAX_UNKNOWN_LIMIT,
     Chosen,
-    CopyOptions,
+    FetchedRecords,
     Unreadable,
     corrupt,
     wanted_batches,
 )
 from connectors.mirror.copy.batches.outgoing import from_rebatched
-from connectors.mirror.copy.memory import MemoryBudget
 
 __all__ = ["ChangeRecord", "transformed_batches"]
 
@@ -32,42 +30,30 @@ ChangeRecord = Callable[[int, RawRecord], RawRecord | None]
 `connect.plugin.RecordTransform`."""
 
 
-def transformed_batches(
-    records: memoryview,
-    headers: Sequence[BatchHeader],
-    *,
-    position: int,
-    end: int | None,
-    max_batch_bytes: int,
-    aborted: Sequence[tuple[int, int]],
-    options: CopyOptions,
-    budget: MemoryBudget,
-    change: ChangeRecord,
-) -> Chosen:
-    """Convert one partition's fetched records into batches of transformed records.
+def transformed_batches(fetched: FetchedRecords, change: ChangeRecord) -> Chosen:
+    """Convert fetched records into batches of transformed records.
 
-    The arguments are those of `conversion.outgoing_batches`. A record whose transformation fails
-    ends the batches, as an unreadable batch does. Raises `Interrupted` if the task stops.
+    A record whose transformation fails ends the batches, as an unreadable batch does. Raises
+    `Interrupted` if the task stops.
     """
-    wanted, unreadable = wanted_batches(records, headers, position, end, aborted, options)
-    limit = max_batch_bytes or MAX_UNKNOWN_LIMIT
+    wanted, unreadable = wanted_batches(fetched)
+    options = fetched.options
     largest = max((header.size for header in wanted), default=0)
     batcher = RecordBatcher(
-        level=options.level, max_bytes=min(limit, max(options.merge_bytes, largest))
+        level=options.level, max_bytes=min(fetched.limit, max(options.merge_bytes, largest))
     )
-    work = _Work(position, end, change, batcher)
+    work = _Work(fetched.position, fetched.end, change, batcher)
     for header in wanted:
-        batch = records[header.start : header.start + header.size]
+        batch = fetched.batch(header)
         codec = batch_attributes(batch) & CODEC_MASK if options.codec is None else options.codec
         batcher.use_codec(codec)
         failed = work.add(header, batch)
         if failed is not None:
             unreadable = failed
             break
-    batches = [from_rebatched(part, budget) for part in batcher.finish()]
+    batches = [from_rebatched(part, fetched.budget) for part in batcher.finish()]
     if batches and wanted and unreadable is None:
-        resume = wanted[-1].next_offset
-        batches[-1].resume = resume if end is None else min(resume, end)
+        batches[-1].resume = fetched.resume_after(wanted[-1])
     return Chosen(batches, unreadable, work.dropped)
 
 

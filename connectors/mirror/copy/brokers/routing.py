@@ -58,7 +58,8 @@ class BrokerRouting:
     # Leaders.
 
     def _written(self, partitions: Collection[PartitionCopy]) -> Iterator[TargetPartition]:
-        """These partitions, and those of the offsets topic that are written."""
+        """Return these partitions and, under exactly-once, the partitions of the offsets topic that
+        the transactions write to."""
         yield from partitions
         if self._transactions is not None:
             yield from self._transactions.offsets_partitions

@@ -26,14 +26,14 @@ class ExactlyOnceBookkeeping:
     def __init__(
         self,
         board: PartitionBoard,
-        books: OffsetSyncWriter,
+        sync_writer: OffsetSyncWriter,
         history: TaskHistory,
         on_stored: Callable[[Sequence[TopicPartition]], None],
         clock: Clock,
     ) -> None:
         """`on_stored`: called from time to time with the partitions that have stored offsets."""
         self._board = board
-        self._books = books
+        self._sync_writer = sync_writer
         self._history = history
         self._on_stored = on_stored
         self._clock = clock
@@ -51,7 +51,7 @@ class ExactlyOnceBookkeeping:
             partition = self._board.get(progress.range.source)
             if partition is not None and progress.position != progress.range.start:
                 partition.stored = progress.position
-        self._books.committed()
+        self._sync_writer.committed()
 
     def _doubt(self, result: ShardResult, reason: str) -> None:
         now = self._clock.monotonic()
@@ -80,7 +80,7 @@ class ExactlyOnceBookkeeping:
         self._history.reached((each, each.stored) for each in found)
         if found:
             self._on_stored([each.source for each in found if each.stored != UNKNOWN])
-            self._books.prepare(
+            self._sync_writer.prepare(
                 [
                     Reached(each.source, each.stored, each.log_start, each.facts(each.stored))
                     for each in found

@@ -21,7 +21,7 @@ __all__ = ["ShardBatch"]
 _LOG = logging.getLogger(__name__)
 
 _LOOK_S = 0.5
-"""How often partitions that wait for a time are checked."""
+"""How often it checks whether partitions may continue that wait until some time."""
 
 
 class ShardBatch:

@@ -31,12 +31,11 @@ from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,
-    Reached,
     position_after,
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
-from connectors.mirror.source.base_task import BaseSourceTask, running
+from connectors.mirror.source.base_task import BaseSourceTask, reached, running
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.end_offsets import Listing
 from connectors.mirror.spark.copy.exactly_once import ExactlyOnceBookkeeping
@@ -107,9 +106,9 @@ class SparkSourceTask(BaseSourceTask):
             self._config, self.context.connector_name, self.context.task_index
         )
         self._history.started(len(task.task_assigned_partitions), task.task_count)
-        self._books = OffsetSyncWriter(self._config, task.task_index)
+        self._sync_writer = OffsetSyncWriter(self._config, task.task_index)
         self._beginnings = StartPositionTracker(
-            self._books, self.context.connector_name, self._board, self._clock
+            self._sync_writer, self.context.connector_name, self._board, self._clock
         )
         self._offsets = SourceOffsets(wire_settings(consumer), fetch.isolation_level, self._clock)
         self._listing = Listing(
@@ -145,7 +144,7 @@ class SparkSourceTask(BaseSourceTask):
         )
         self._once = ExactlyOnceBookkeeping(
             self._board,
-            running(self._books),
+            running(self._sync_writer),
             running(self._history),
             running(self._beginnings).stored,
             self._clock,
@@ -211,7 +210,7 @@ class SparkSourceTask(BaseSourceTask):
     def step(self, timeout: float) -> None:
         listing = running(self._listing)
         self._work_off(min(timeout, _TURN_S, listing.next_s()))
-        running(self._books).poll()
+        running(self._sync_writer).poll()
         if self._lanes is not None:
             self._fatal = self._fatal or self._lanes.failure
             running(self._once).turn()
@@ -228,7 +227,7 @@ class SparkSourceTask(BaseSourceTask):
         """Set the stored facts about the logs of partitions that have just started."""
         if not self._board.learning():
             return
-        facts = running(self._books).facts()
+        facts = running(self._sync_writer).facts()
         if facts is not None or self._clock.monotonic() >= self._learn_by:
             self._board.learn(facts or {})
             if self._lanes is None:
@@ -241,7 +240,7 @@ class SparkSourceTask(BaseSourceTask):
         position = partition.position
         records = 0
         for first, landed, count in () if partition.leaving else spans_from(found, position):
-            running(self._books).copied(partition.source, [(first, count)], landed)
+            running(self._sync_writer).copied(partition.source, [(first, count)], landed)
             partition.target_end = landed + count
             records += count
         if records:
@@ -258,7 +257,7 @@ class SparkSourceTask(BaseSourceTask):
         self._board.news = True
 
     def _lost(self, partition: SparkPartition, loss: Loss) -> None:
-        running(self._books).lost(partition.source, loss, None)
+        running(self._sync_writer).lost(partition.source, loss, None)
         running(self._history).lost(partition, loss)
         if loss.resume is not None and self.context.transfer is None:
             # If it moved back, it is copied once that position is stored.
@@ -291,9 +290,8 @@ class SparkSourceTask(BaseSourceTask):
             return False
         task = SourceTaskConfig.from_properties(config)
         if set(task.task_assigned_partitions) != self._board.assigned():
-            running(
-                self._books
-            ).look_again()  # Other tasks may have started the partitions that are new here.
+            # Other tasks may have started the partitions that are new here.
+            running(self._sync_writer).look_again()
             self._assign(task.task_assigned_partitions)
         if task.connector.limits != self._config.limits:
             running(self._batch).limit(task.connector.limits)
@@ -341,7 +339,7 @@ class SparkSourceTask(BaseSourceTask):
         if self._offsets is not None:
             self._offsets.close()
             self._offsets = None
-        self._close_books()
+        self._close_writers()
 
     def health(self) -> list[PartitionHealth]:
         trouble = self._trouble
@@ -409,10 +407,10 @@ class SparkSourceTask(BaseSourceTask):
 
     def _take(self, result: ShardResult) -> None:
         """Handle a shard's result: write it first, then let its partitions continue."""
-        books = running(self._books)
+        sync_writer = running(self._sync_writer)
         for line in result.copied:
             self.context.topic_used(line.target[0])
-            books.copied(line.source, [(line.source_start, line.records)], line.target_start)
+            sync_writer.copied(line.source, [(line.source_start, line.records)], line.target_start)
             partition = self._board.get(line.source)
             if partition is not None:
                 end = line.target_start + line.records
@@ -445,17 +443,7 @@ class SparkSourceTask(BaseSourceTask):
             partition.committing()
         self._committing = moved
         running(self._history).reached(moved)
-        return running(self._books).prepare(
-            [
-                Reached(
-                    partition.source,
-                    position,
-                    partition.log_start,
-                    None if partition.behind_stored else partition.facts(position),
-                )
-                for partition, position in moved
-            ]
-        )
+        return running(self._sync_writer).prepare([reached(*each) for each in moved])
 
     def committed(self) -> None:
         behind = [partition for partition, _ in self._committing if partition.behind_stored]
@@ -465,20 +453,16 @@ class SparkSourceTask(BaseSourceTask):
         if moved_back:
             self._board.news = True
             # The facts beside their former offsets do not hold any more.
-            running(self._books).prepare(
-                [
-                    Reached(p.source, p.position, p.log_start, p.facts(p.position))
-                    for p in moved_back
-                ]
-            )
+            back = [reached(each, each.position) for each in moved_back]
+            running(self._sync_writer).prepare(back)
         running(self._beginnings).stored([partition.source for partition, _ in self._committing])
         self._committing = []
-        books = running(self._books)
+        sync_writer = running(self._sync_writer)
         for partition in self._board.take_gone():
-            books.forget(partition.source)
+            sync_writer.forget(partition.source)
             running(self._history).forget(partition.source)
             self._metric_removers.pop(partition.source)()
-        books.committed()
+        sync_writer.committed()
 
     # Progress under exactly-once.
 

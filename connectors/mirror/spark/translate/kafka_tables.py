@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _OWNER = -2
-"""The first source offset of a note of the owner in a table of pages."""
+"""Stands in place of the first source offset in rows that hold the note of a partition's owner."""
 
 MOST_PIECES = 16
 """Number of pieces after which a topic is read again as a whole, because it was compacted by then
@@ -90,7 +90,8 @@ def _notes(records: DataFrame, kind: str, first_source: int) -> DataFrame:
 
 
 def _that_count(pages: DataFrame) -> DataFrame:
-    """Drop pages that came after their partition had another owner, and the notes that say so."""
+    """Drop pages that an earlier owner wrote after the note of the next owner, and all notes of
+    owners."""
     session = _int64("value", "3")
     # -10 stands for decimal with a sign: the owner before may be -1.
     before = "cast(conv(hex(substring(value, 11, 8)), 16, -10) as bigint)"
@@ -121,7 +122,7 @@ def _that_count(pages: DataFrame) -> DataFrame:
 
 
 def newest_pages(pages: DataFrame) -> DataFrame:
-    """Return PAGES as compaction would leave them, without those that do not count."""
+    """Return PAGES as compaction would leave them, without pages of former owners."""
     newest = F.max_by(F.struct("value"), "order").alias("newest")
     return (
         _that_count(pages)

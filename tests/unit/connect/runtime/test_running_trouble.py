@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-
-import pytest
 
 from connect.clock import Deadline
 from connect.config.definition import ConfigDef
@@ -13,10 +10,7 @@ from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import Connector, SourceTask, TransferTask
 from connect.runtime.states import InstanceId, State, Status, StatusBook
-from connect.runtime.tasks.own_offset_store import TaskWithOwnOffsets
-from connect.runtime.tasks.task import WorkerTask
 from connect.runtime.worker_connector import WorkerConnector
-from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.plugins import RecordLaneTask
 
 NAME = InstanceId("c")
@@ -73,21 +67,3 @@ def test_the_trace_of_a_failure_is_not_covered_up() -> None:
     assert "can never work" in str(shown.trace)
     host.request_stop()
     assert host.join(Deadline(TIMEOUT_S))
-
-
-def test_a_task_with_a_store_of_its_own_says_what_the_task_says() -> None:
-    class Ill(WorkerTask):
-        def trouble(self) -> str | None:
-            return "1 of 2 partitions make no progress"
-
-    Ill.__abstractmethods__ = frozenset()
-    task = TaskWithOwnOffsets(Ill(), MemoryOffsetStore())  # type: ignore[abstract]
-    assert task.trouble() == "1 of 2 partitions make no progress"
-
-
-@pytest.mark.parametrize(
-    "method", [name for name, _ in inspect.getmembers(WorkerTask, inspect.isfunction)]
-)
-def test_a_task_around_another_has_all_of_its_methods(method: str) -> None:
-    """One that is left out would answer what a task answers that has nothing to say."""
-    assert method in vars(TaskWithOwnOffsets)

@@ -9,9 +9,9 @@ import pytest
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.config.transforms import transform_problems
-from connectors.mirror.replication_policy import RoutedPolicy, replication_policy
+from connectors.mirror.replication_policy import ReplicationPolicy, replication_policy
 from connectors.mirror.topic_routes import use_plugins
-from connectors.mirror.topics.refresh import topic_selector
+from connectors.mirror.topics.clusters import topic_selector
 
 SMT = "org.apache.kafka.connect.transforms."
 FLOW = {
@@ -51,21 +51,24 @@ STRIP = {"type": f"{SMT}RegexRouter", "regex": r"A\.(.*)", "replacement": "$1"}
 MASK = {"type": f"{SMT}MaskField$Value", "fields": "card", "predicate": "pay"}
 
 
-def routed(props: dict[str, str]) -> RoutedPolicy:
+def routed(props: dict[str, str]) -> ReplicationPolicy:
     policy = replication_policy(props)
-    assert isinstance(policy, RoutedPolicy)
+    assert policy.chain is not None
     return policy
 
 
 def test_without_transformations_the_policy_is_as_it_was() -> None:
-    assert not isinstance(replication_policy(FLOW), RoutedPolicy)
+    policy = replication_policy(FLOW)
+    assert policy.chain is None
+    assert policy.remote_topic("A", "orders") == "A.orders"
+    assert not policy.changes_records("A", "orders")
 
 
 def test_a_router_names_copies_and_leaves_their_records_alone() -> None:
     policy = routed(chain(strip=STRIP))
-    assert policy.format_remote_topic("A", "orders") == "orders"
+    assert policy.remote_topic("A", "orders") == "orders"
     assert not policy.changes_records("A", "orders")
-    assert policy.named("A", "orders") == "A.orders"
+    assert policy.format_remote_topic("A", "orders") == "A.orders"
 
 
 def test_predicates_see_the_name_that_earlier_stages_gave() -> None:
@@ -84,7 +87,7 @@ def test_a_negated_predicate_excludes_what_it_matches() -> None:
 
 def test_heartbeats_of_the_mirror_go_their_own_way() -> None:
     policy = routed({**chain(strip=STRIP, mask={**MASK, "negate": "true"}), **ONLY_PAYMENTS})
-    assert policy.format_remote_topic("A", "heartbeats") == "A.heartbeats"
+    assert policy.remote_topic("A", "heartbeats") == "A.heartbeats"
     assert not policy.changes_records("A", "heartbeats")
     assert policy.checkpoints_topic("A") == "A.checkpoints.internal"
 

@@ -9,7 +9,6 @@ import pytest
 
 from api.cli import acls
 from api.cli.mirror_client import main as mirror_client
-from api.cli.permissions_reference import renewed
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.mirror_maker import plan_flows
 from connectors.mirrormaker.permissions import (
@@ -18,6 +17,7 @@ from connectors.mirrormaker.permissions import (
     permissions_by_cluster,
 )
 from connectors.mirrormaker.required_permissions import Feature, Pattern, RequiredPermission
+from deploy.site.permissions_reference import renewed
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "permissions.md"
 BASE = {
@@ -52,9 +52,7 @@ def needed(alias: str, **changed: str) -> set[str]:
 
 def test_the_table_of_the_page_is_up_to_date() -> None:
     text = PAGE.read_text()
-    assert text == renewed(text), (
-        "run: python -m api.cli.permissions_reference docs/reference/permissions.md"
-    )
+    assert text == renewed(text), "run: python -m deploy.site"
 
 
 @pytest.mark.parametrize(

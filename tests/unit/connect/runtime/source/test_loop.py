@@ -15,7 +15,7 @@ from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import SourceRecord, SourceTask
 from connect.runtime.error_handling.metrics import ErrorMetrics
 from connect.runtime.error_handling.tolerance import ErrorHandling, RecordErrors
-from connect.runtime.source.loop import SourceLoop
+from connect.runtime.source.loop import RecordTaskParts, SourceLoop
 from connect.runtime.source.producer import OutgoingRecord
 from connect.runtime.tasks.record_converters import RecordConverters
 from connect.runtime.tasks.task import WorkerTaskContext
@@ -62,17 +62,17 @@ class Loop(SourceLoop):
             ErrorHandling.from_config({}), ErrorMetrics(clock), str, clock=clock
         )
         context = SimpleNamespace(connector_name="c", task_index=0, figures=figures)
-        super().__init__(
+        parts = RecordTaskParts(
             task,
             cast("WorkerTaskContext", context),
             {},
             cast("RecordConverters", SimpleNamespace()),
             TransformChain(),
             errors,
-            topics=None,
-            transactions=False,
-            clock=clock,
+            None,
+            clock,
         )
+        super().__init__(parts, transactions=False)
 
     def start(self) -> None:
         self._begin()

@@ -1,4 +1,5 @@
-"""A transfer task that has failed stores what was acknowledged, and never steps again."""
+"""A transfer task that has failed stores what was acknowledged, and never steps again. A store of
+its own is open as long as the task."""
 
 from __future__ import annotations
 
@@ -72,13 +73,41 @@ class Gapped(TransferTask):
         return []
 
 
-@pytest.mark.parametrize("under_way", [False, True], ids=["idle", "a commit is under way"])
-def test_a_failed_task_stores_what_was_acknowledged_without_another_step(under_way: bool) -> None:
-    task, store, clock = Gapped(), MemoryOffsetStore(), FakeClock()
+class Lifecycle(Gapped):
+    """Notes when it starts and stops."""
+
+    def __init__(self, calls: list[str]) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._calls.append("task started")
+
+    def stop(self) -> None:
+        self._calls.append("task stopped")
+
+
+class WatchedStore(MemoryOffsetStore):
+    """Notes when it is opened and closed."""
+
+    def __init__(self, calls: list[str]) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def start(self, deadline: Deadline) -> None:
+        self._calls.append("store opened")
+
+    def stop(self, deadline: Deadline) -> None:
+        self._calls.append("store closed")
+
+
+def hosted(task: TransferTask, store: MemoryOffsetStore, clock: FakeClock) -> WorkerTransferTask:
     context = WorkerTaskContext(
         "c", 0, "w", MetricRegistry(), OffsetReader(store, "c"), {}, lambda _: None, clock
     )
-    hosted = WorkerTransferTask(
+    if isinstance(store, WatchedStore):
+        context.own_offsets = store
+    return WorkerTransferTask(
         task,
         context,
         {},
@@ -87,13 +116,27 @@ def test_a_failed_task_stores_what_was_acknowledged_without_another_step(under_w
         commit_timeout_s=TIMEOUT_S,
         clock=clock,
     )
-    hosted.start()
+
+
+def test_a_store_of_its_own_is_open_as_long_as_the_task() -> None:
+    calls: list[str] = []
+    task = hosted(Lifecycle(calls), WatchedStore(calls), FakeClock())
+    task.start()
+    task.close()
+    assert calls == ["store opened", "task started", "task stopped", "store closed"]
+
+
+@pytest.mark.parametrize("under_way", [False, True], ids=["idle", "a commit is under way"])
+def test_a_failed_task_stores_what_was_acknowledged_without_another_step(under_way: bool) -> None:
+    task, store, clock = Gapped(), MemoryOffsetStore(), FakeClock()
+    failing = hosted(task, store, clock)
+    failing.start()
     if under_way:
         clock.advance(INTERVAL_S)
-    hosted.turn()
+    failing.turn()
     with pytest.raises(ConnectError):
-        hosted.turn()
-    assert hosted.finish(Deadline(TIMEOUT_S, clock), failed=True)
+        failing.turn()
+    assert failing.finish(Deadline(TIMEOUT_S, clock), failed=True)
     assert task.steps == 2
     assert OffsetReader(store, "c").offsets([LANE], Deadline(TIMEOUT_S)) == [{"offset": 10}]
     assert len(task.gathering) == 1 + under_way

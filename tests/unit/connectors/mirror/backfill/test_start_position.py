@@ -124,16 +124,16 @@ def test_it_never_begins_behind_what_was_not_copied(
     # A map that knows more of the target than there is, is one of a target that was deleted.
     trusted = ended is not None and ended.target_end <= found.target_end
     reach = ended.reach if ended is not None and trusted else None
-    books = [at for at in (stored, reach) if at is not None]
-    if books:
-        assert begin.position == max(*books, start), "no gap, and nothing known is copied again"
+    points = [at for at in (stored, reach) if at is not None]
+    if points:
+        assert begin.position == max(*points, start), "no gap, and nothing known is copied again"
     else:
         assert begin.position == max(start, wanted or 0)
     if begin.look_from is not None:
         assert found.target_start <= begin.look_from < found.target_end or (
             ended is not None and begin.look_from == ended.target_end
         )
-    if not books and found.target_end > found.target_start:
+    if not points and found.target_end > found.target_start:
         assert begin.look_from is not None, "a target that has records is looked at"
 
 

@@ -13,6 +13,7 @@ import pytest
 from api.cli.output.mirror_client import Output
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
+from connect.storage import sql_engine
 from connectors.mirror.config.history_url import (
     default_history_files,
     flow_history_url,
@@ -110,7 +111,7 @@ def test_a_database_that_is_away_holds_nobody_up(
 def test_a_database_that_does_not_answer_leaves_a_stopping_task_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_SQLITE_LOCK_S", 1_000)  # longer than a test may take
+    monkeypatch.setattr(sql_engine, "_LOCK_TIMEOUT_S", 1_000)  # longer than a test may take
     path = tmp_path / "h.db"
     kept = History(f"sqlite:///{path}", 7)
     kept.users = 1

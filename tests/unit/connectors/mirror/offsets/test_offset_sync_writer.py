@@ -35,7 +35,7 @@ class Writing:
                 "target.cluster.alias": "B",
             }
         )
-        self.books = OffsetSyncWriter(config, None, self.clock, self.worker)
+        self.sync_writer = OffsetSyncWriter(config, None, self.clock, self.worker)
         if reads:
             self.read()
 
@@ -47,8 +47,8 @@ class Writing:
         # A worker that does nothing for longer counts as frozen, and must not correct others.
         for _ in range(seconds):
             self.clock.advance(1)
-            self.books.poll()
-        self.books.prepare([Reached(T, position, log_start)])
+            self.sync_writer.poll()
+        self.sync_writer.prepare([Reached(T, position, log_start)])
         self.worker.producer.deliver(1 << 30)
 
     def check(self) -> None:
@@ -86,7 +86,7 @@ class Writing:
 
 def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
     made = Writing()
-    made.books.copied(T, [(0, 20)], 10)
+    made.sync_writer.copied(T, [(0, 20)], 10)
     made.turn()
     own = made.session()
     made.check()
@@ -103,12 +103,12 @@ def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
 def test_after_a_loss_a_late_page_is_deleted_at_once() -> None:
     """It would lead groups past the end that the target has now."""
     made = Writing()
-    made.books.copied(T, [(0, 20)], 10)
+    made.sync_writer.copied(T, [(0, 20)], 10)
     made.turn()
     late = made.session() + 1_000
     made.topics.map.append(page_key(*T, 5), MapPage(late, [Segment(5, 15, 10)]).encode())
     loss = Loss(LossKind.TARGET_RECREATED, LossPolicy.REPORT, T, T, 0, 30, 20, 20)
-    made.books.lost(T, loss, None)
+    made.sync_writer.lost(T, loss, None)
     made.turn()
     assert not made.worker.reads  # the loss page itself is in flight
     made.turn()
@@ -122,19 +122,19 @@ def test_a_task_that_stops_at_once_writes_its_pages_once_it_has_read_the_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = Writing(reads=False)
-    made.books.copied(T, [(0, 20)], 10)
+    made.sync_writer.copied(T, [(0, 20)], 10)
     made.turn()
     assert not made.has_page()
     producer = made.worker.producer
     monkeypatch.setattr(producer, "poll", lambda timeout: producer.deliver(1 << 30))
     monkeypatch.setattr(made.worker.reading, "wait", lambda seconds: made.read())
-    made.books.close()
+    made.sync_writer.close()
     assert made.page() is not None
 
 
 def test_pages_wait_30_seconds_for_a_topic_that_cannot_be_read_or_does_not_exist() -> None:
     made = Writing(reads=False)
-    made.books.copied(T, [(0, 20)], 10)
+    made.sync_writer.copied(T, [(0, 20)], 10)
     made.turn(29)
     assert not made.has_page()
     made.turn(1)
@@ -144,8 +144,8 @@ def test_pages_wait_30_seconds_for_a_topic_that_cannot_be_read_or_does_not_exist
 def test_a_worker_that_stood_still_deletes_no_page_before_it_has_read_what_others_wrote() -> None:
     """Its successor may have written a loss page under the key."""
     made = Writing()
-    made.books.copied(T, [(0, 40)], 0)
-    made.books.copied(T, [(20, 20)], 40)  # once more, in a page of its own
+    made.sync_writer.copied(T, [(0, 40)], 0)
+    made.sync_writer.copied(T, [(20, 20)], 40)  # once more, in a page of its own
     made.turn(position=40)
     made.clock.advance(11)
     made.turn(1, position=40, log_start=40)
@@ -158,7 +158,7 @@ def test_a_worker_that_stood_still_deletes_no_page_before_it_has_read_what_other
 
 def test_a_task_notes_that_it_owns_a_partition_before_its_first_page() -> None:
     made = Writing()
-    made.books.copied(T, [(0, 20)], 10)
+    made.sync_writer.copied(T, [(0, 20)], 10)
     made.turn()
     keys = [key for key, _ in made.topics.map.records.values()]
     assert keys == [note_key(Note.OWNER, T), page_key(*T, 0)]
@@ -168,12 +168,12 @@ def test_a_task_notes_that_it_owns_a_partition_before_its_first_page() -> None:
 def test_what_a_frozen_worker_had_sent_does_not_count_once_another_owns_the_partition() -> None:
     """Its clock is an hour ahead."""
     frozen = Writing(now_ms=1_000_000 + 3_600_000)
-    frozen.books.copied(T, [(0, 20)], 10)
+    frozen.sync_writer.copied(T, [(0, 20)], 10)
     frozen.turn()
-    frozen.books.copied(T, [(20, 20)], 30)
-    frozen.books.prepare([Reached(T, 40, 0)])  # on its way
+    frozen.sync_writer.copied(T, [(20, 20)], 30)
+    frozen.sync_writer.prepare([Reached(T, 40, 0)])  # on its way
     after = Writing(topics=frozen.topics)
-    after.books.copied(T, [(20, 20)], 50)
+    after.sync_writer.copied(T, [(20, 20)], 50)
     after.turn(position=40)
     frozen.worker.producer.deliver(1 << 30)
     assert after.place(25) == Place(55, True)
@@ -184,19 +184,19 @@ def test_what_a_frozen_worker_had_sent_does_not_count_once_another_owns_the_part
 def test_a_worker_that_stood_still_writes_nothing_of_what_another_owns(owned: bool) -> None:
     """Whether or not it had written a page. Its clock is an hour ahead."""
     frozen = Writing(now_ms=1_000_000 + 3_600_000)
-    frozen.books.copied(T, [(0, 20)], 10)
+    frozen.sync_writer.copied(T, [(0, 20)], 10)
     if owned:
         frozen.turn()
         frozen.check()
     after = Writing(topics=frozen.topics)
-    after.books.copied(T, [(0, 10)], 50)
+    after.sync_writer.copied(T, [(0, 10)], 50)
     after.turn(position=10)
     written = frozen.topics.map.end
     frozen.clock.advance(11)
     frozen.turn()
     assert frozen.topics.map.end == written
     frozen.read()
-    frozen.books.copied(T, [(20, 20)], 30)
+    frozen.sync_writer.copied(T, [(20, 20)], 30)
     frozen.turn(position=40)
     frozen.turn(300, position=40)
     assert frozen.topics.map.end == written
@@ -204,12 +204,12 @@ def test_a_worker_that_stood_still_writes_nothing_of_what_another_owns(owned: bo
 
 def test_a_standstill_does_not_let_an_offset_be_stored_before_its_page() -> None:
     made = Writing()
-    made.books.copied(T, [(0, 20)], 10)
+    made.sync_writer.copied(T, [(0, 20)], 10)
     made.clock.advance(11)
-    prepared = made.books.prepare([Reached(T, 20, 0)])
+    prepared = made.sync_writer.prepare([Reached(T, 20, 0)])
     assert not prepared.done()
     made.read()
-    made.books.poll()
+    made.sync_writer.poll()
     made.worker.producer.deliver(1 << 30)
     assert prepared.done()
     assert made.has_page()
@@ -224,7 +224,7 @@ def test_of_two_that_take_a_partition_at_once_the_one_that_has_it_prevails() -> 
         each.worker.reading._topic = owner.topics.map
         each.worker.producer._topics = owner.topics
         each.read()
-        each.books.copied(T, [(0, 20)], 10)
+        each.sync_writer.copied(T, [(0, 20)], 10)
     other.turn()
     owner.turn()
     assert owner.owners()[0].before == owner.owners()[1].before == NO_OWNER

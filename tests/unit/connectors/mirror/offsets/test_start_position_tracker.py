@@ -67,7 +67,7 @@ def test_one_holds_until_anybody_stores_or_deletes_an_offset() -> None:
     assert not first.holds("another", 10)
 
 
-class Books:
+class FirstPositions:
     """What the topic has, and what is written to it."""
 
     def __init__(self) -> None:
@@ -92,12 +92,12 @@ class Bench:
 
     def __init__(self, start: int = 3) -> None:
         self.start = start
-        self.books = Books()
+        self.store = FirstPositions()
         self.clock = FakeClock()
         self.begun: dict[Key, int] = {}
         self.copying: set[Key] = set()
         self.late: list[tuple[Key, int, int]] = []
-        self.beginnings = StartPositionTracker(self.books, "mirror", self, self.clock)
+        self.beginnings = StartPositionTracker(self.store, "mirror", self, self.clock)
 
     def begin(self, key: Key, position: int | None, topic_id: UUID | None) -> None:
         self.begun[key] = self.start if position is None else position
@@ -120,10 +120,10 @@ def test_nothing_is_copied_before_it_is_kept_where_it_begins() -> None:
     bench.beginnings.expect({ONE: 4, TWO: -1})
     bench.turn()
     assert bench.begun == {}
-    bench.books.kept = {}
+    bench.store.kept = {}
     bench.turn()
     assert bench.begun == {ONE: 3, TWO: 3}
-    ((written, done),) = bench.books.written
+    ((written, done),) = bench.store.written
     assert written == {
         ONE: FirstPosition(3, 4, ID, "mirror"),
         TWO: FirstPosition(3, -1, ID, "mirror"),
@@ -139,12 +139,12 @@ def test_nothing_is_copied_before_it_is_kept_where_it_begins() -> None:
 
 def test_what_was_begun_before_goes_on_from_there_and_is_not_kept_again() -> None:
     bench = Bench()
-    bench.books.kept = {ONE: FirstPosition(0, 4, ID, "mirror")}
+    bench.store.kept = {ONE: FirstPosition(0, 4, ID, "mirror")}
     bench.beginnings.expect({ONE: 4})
     bench.turn()
     assert bench.begun == {ONE: 0}
     assert bench.copying == {ONE}
-    assert bench.books.written == []
+    assert bench.store.written == []
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_what_was_begun_before_goes_on_from_there_and_is_not_kept_again() -> Non
 )
 def test_one_that_does_not_hold_is_replaced(stale: FirstPosition) -> None:
     bench = Bench()
-    bench.books.kept = {ONE: stale}
+    bench.store.kept = {ONE: stale}
     bench.beginnings.expect({ONE: 4})
     bench.turn()
     assert bench.begun == {ONE: 3}
-    assert bench.books.written[0][0] == {ONE: FirstPosition(3, 4, ID, "mirror")}
+    assert bench.store.written[0][0] == {ONE: FirstPosition(3, 4, ID, "mirror")}
 
 
 def test_it_is_waited_for_but_not_for_long() -> None:
@@ -166,26 +166,26 @@ def test_it_is_waited_for_but_not_for_long() -> None:
     assert bench.begun == {}
     bench.turn(0.2)
     assert bench.copying == {ONE}
-    assert bench.books.written == []
-    bench.books.kept = {}
+    assert bench.store.written == []
+    bench.store.kept = {}
     bench.turn()
-    assert bench.books.written[0][0].keys() == {ONE}
+    assert bench.store.written[0][0].keys() == {ONE}
     bench.beginnings.expect({TWO: -1})
     bench.turn()
     assert TWO not in bench.copying
     bench.turn(WITHIN_S)
     assert TWO in bench.copying
-    bench.books.written[0][1].set_result(None)
+    bench.store.written[0][1].set_result(None)
     bench.turn()
-    assert bench.books.written[1][0].keys() == {TWO}
+    assert bench.store.written[1][0].keys() == {TWO}
 
 
 def test_a_write_that_fails_is_not_waited_for() -> None:
     bench = Bench()
-    bench.books.kept = {}
+    bench.store.kept = {}
     bench.beginnings.expect({ONE: -1})
     bench.turn()
-    bench.books.written[0][1].set_exception(BrokerError("not allowed", 29))
+    bench.store.written[0][1].set_exception(BrokerError("not allowed", 29))
     bench.turn()
     assert bench.copying == {ONE}
 
@@ -197,15 +197,15 @@ def test_what_is_known_too_late_is_compared_then(stored: bool) -> None:
     bench.turn(WITHIN_S)
     if stored:
         bench.beginnings.stored([ONE])
-    bench.books.kept = {
+    bench.store.kept = {
         ONE: FirstPosition(0, 4, ID, "mirror"),
         TWO: FirstPosition(0, 3, ID, "mirror"),
     }
     bench.turn()
     assert bench.late == [(ONE, 0, 40)]
-    written = {key for lot, _ in bench.books.written for key in lot}
+    written = {key for lot, _ in bench.store.written for key in lot}
     assert written == ({TWO} if stored else {ONE, TWO})
-    assert bench.books.forgotten == ([ONE] if stored else [])
+    assert bench.store.forgotten == ([ONE] if stored else [])
 
 
 def test_it_is_forgotten_once_an_offset_is_stored_also_by_another_run() -> None:
@@ -213,54 +213,54 @@ def test_it_is_forgotten_once_an_offset_is_stored_also_by_another_run() -> None:
     bench.beginnings.stored([ONE])
     bench.beginnings.expect({TWO: -1})
     first = FirstPosition(0, -1, ID, "mirror")
-    bench.books.kept = {ONE: first, TWO: first}
+    bench.store.kept = {ONE: first, TWO: first}
     bench.turn()
-    assert bench.books.forgotten == [ONE]
+    assert bench.store.forgotten == [ONE]
     bench.beginnings.stored([TWO])
-    assert bench.books.forgotten == [ONE, TWO]
+    assert bench.store.forgotten == [ONE, TWO]
 
 
 def test_one_that_is_stored_before_it_is_written_is_written_no_more() -> None:
     bench = Bench()
-    bench.books.kept = {}
+    bench.store.kept = {}
     bench.beginnings.expect({ONE: -1})
     bench.turn()
     bench.beginnings.expect({TWO: -1})
     bench.turn()
     bench.beginnings.stored([TWO])
     assert bench.copying == {TWO}
-    bench.books.written[0][1].set_result(None)
+    bench.store.written[0][1].set_result(None)
     bench.turn()
-    assert len(bench.books.written) == 1
+    assert len(bench.store.written) == 1
 
 
 def test_where_nothing_can_be_kept_copying_begins_at_once() -> None:
     bench = Bench()
-    bench.books.kept, bench.books.keeps_first_positions = {}, False
+    bench.store.kept, bench.store.keeps_first_positions = {}, False
     bench.beginnings.expect({ONE: -1})
     bench.turn()
     assert bench.copying == {ONE}
-    assert bench.books.written == []
+    assert bench.store.written == []
 
 
 def test_many_are_written_lot_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beginnings, "_CHUNK", 2)
     bench = Bench()
-    bench.books.kept = {}
+    bench.store.kept = {}
     bench.beginnings.expect({("t", number): -1 for number in range(5)})
     for expected in (2, 4, 5):
         bench.turn()
-        bench.books.written[-1][1].set_result(None)
+        bench.store.written[-1][1].set_result(None)
         bench.turn()
         assert len(bench.copying) == expected
 
 
 def test_one_that_left_and_came_back_begins_anew() -> None:
     bench = Bench()
-    bench.books.kept = {}
+    bench.store.kept = {}
     bench.beginnings.expect({ONE: -1})
     bench.turn()
-    bench.books.kept = {ONE: bench.books.written[0][0][ONE]}
+    bench.store.kept = {ONE: bench.store.written[0][0][ONE]}
     bench.start = 9
     bench.beginnings.expect({ONE: -1})
     bench.turn()

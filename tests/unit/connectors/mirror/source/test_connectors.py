@@ -8,7 +8,7 @@ from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector, MirrorHeartbeatTask
 from connectors.mirror.source.connector import MirrorSourceConnector, validate_source
 from connectors.mirror.source.task import MirrorSourceTask
-from connectors.mirror.topics.refresh import internal_topics
+from connectors.mirror.topics.clusters import internal_topics
 from tests.support.fake_clock import FakeClock
 
 JAVA = "org.apache.kafka.connect.mirror."

@@ -9,14 +9,8 @@ import pytest
 
 from connect.protocol.batches import BatchHeader, read_headers
 from connect.protocol.records import Record, encode_batch, iter_records
-from connectors.mirror.copy.batches.conversion import (
-    TINY_RUN_BATCHES,
-    Chosen,
-    CopyOptions,
-    Way,
-    choose,
-    outgoing_batches,
-)
+from connectors.mirror.copy.batches.choice import TINY_RUN_BATCHES, CopyOptions, Way, choose
+from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 
 GZIP = 1
@@ -51,15 +45,17 @@ class Fetched:
     ) -> Chosen:
         view = memoryview(self.data)
         return outgoing_batches(
-            view,
-            read_headers(view),
-            position=position,
-            end=end,
-            max_batch_bytes=limit,
-            aborted=aborted,
-            options=options or CopyOptions(),
-            buffer=self.buffer,
-            budget=self.budget,
+            FetchedRecords(
+                view,
+                read_headers(view),
+                position,
+                end,
+                limit,
+                aborted,
+                options or CopyOptions(),
+                self.buffer,
+                self.budget,
+            )
         )
 
     def release(self, chosen: Chosen) -> None:

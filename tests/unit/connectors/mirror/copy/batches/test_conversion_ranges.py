@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from connect.protocol.batches import read_headers
 from connect.protocol.record_codec import Record, encode_batch
-from connectors.mirror.copy.batches.conversion import Chosen, CopyOptions, outgoing_batches
+from connectors.mirror.copy.batches.choice import CopyOptions
+from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import Outgoing
 from tests.support.record_sets import (
@@ -33,15 +34,17 @@ def chosen_of(
     fetched = bytearray(data)
     view = memoryview(fetched)
     return outgoing_batches(
-        view,
-        read_headers(view),
-        position=position,
-        end=end,
-        max_batch_bytes=limit,
-        aborted=aborted,
-        options=options or CopyOptions(),
-        buffer=FetchBuffer(budget, fetched, held=True),
-        budget=budget,
+        FetchedRecords(
+            view,
+            read_headers(view),
+            position,
+            end,
+            limit,
+            aborted,
+            options or CopyOptions(),
+            FetchBuffer(budget, fetched, held=True),
+            budget,
+        )
     )
 
 

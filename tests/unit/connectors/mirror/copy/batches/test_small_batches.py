@@ -16,12 +16,8 @@ from connect.protocol.compression import DEFAULT_LIMIT, LZ4, NONE, SNAPPY, ZSTD
 from connect.protocol.record_columns import Columns, read_batch_records
 from connect.protocol.records import Record, encode_batch, verify_crc
 from connect.protocol.small_batches import MAX_BATCH_BYTES, MIN_BATCHES, merge_run, read_runs
-from connectors.mirror.copy.batches.conversion import (
-    Chosen,
-    CopyOptions,
-    outgoing_batches,
-    read_batches,
-)
+from connectors.mirror.copy.batches.choice import CopyOptions, read_batches
+from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 
 compiled = pytest.mark.skipif(native is None, reason="the compiled part was not built")
@@ -52,15 +48,11 @@ def outcome(
 ) -> Chosen:
     copy = bytearray(data)
     budget = MemoryBudget(1 << 30)
+    buffer = FetchBuffer(budget, copy)
     return outgoing_batches(
-        memoryview(copy),
-        headers,
-        position=position,
-        max_batch_bytes=limit,
-        aborted=(),
-        options=options,
-        buffer=FetchBuffer(budget, copy),
-        budget=budget,
+        FetchedRecords(
+            memoryview(copy), headers, position, None, limit, (), options, buffer, budget
+        )
     )
 
 

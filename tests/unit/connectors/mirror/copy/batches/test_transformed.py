@@ -22,10 +22,11 @@ from connect.runtime.error_handling.tolerance import ErrorHandling, RecordErrors
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.tasks.record_converters import Converters
 from connect.runtime.transfer.record_transforms import make_record_transforms
-from connectors.mirror.copy.batches.conversion import Chosen, CopyOptions
+from connectors.mirror.copy.batches.choice import CopyOptions
+from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords
 from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.batches.transformed import ChangeRecord, transformed_batches
-from connectors.mirror.copy.memory import MemoryBudget
+from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from tests.support.record_sets import SourceLog, copied_records, source_logs
 
 SMT = "org.apache.kafka.connect.transforms."
@@ -35,6 +36,7 @@ PREDICATES = {
     "other": {"type": f"{SMT}predicates.TopicNameMatches", "pattern": "other"},
 }
 
+BUDGET = MemoryBudget(1 << 30)
 R = TypeVar("R", bound=ConnectRecord)
 Plain = Callable[[Record], Record | None]
 
@@ -137,18 +139,13 @@ def fetched(
 ) -> tuple[Chosen, int]:
     """One fetch, and where the next one begins."""
     data, aborted = log.fetch(position, most)
-    view = memoryview(bytearray(data))
+    copied = bytearray(data)
+    view = memoryview(copied)
     headers = read_headers(view)
+    buffer = FetchBuffer(BUDGET, copied)
     chosen = transformed_batches(
-        view,
-        headers,
-        position=position,
-        end=None,
-        max_batch_bytes=300,
-        aborted=aborted,
-        options=options,
-        budget=MemoryBudget(1 << 30),
-        change=change,
+        FetchedRecords(view, headers, position, None, 300, aborted, options, buffer, BUDGET),
+        change,
     )
     after = headers[-1].next_offset if chosen.unreadable is None else chosen.unreadable.position
     return chosen, max(position, after)
@@ -220,17 +217,12 @@ def values(*items: bytes | None) -> bytes:
 
 
 def copy_of(data: bytes, change: ChangeRecord) -> Chosen:
-    view = memoryview(bytearray(data))
+    copied = bytearray(data)
+    view = memoryview(copied)
+    buffer = FetchBuffer(BUDGET, copied)
     return transformed_batches(
-        view,
-        read_headers(view),
-        position=0,
-        end=None,
-        max_batch_bytes=0,
-        aborted=(),
-        options=CopyOptions(),
-        budget=MemoryBudget(1 << 30),
-        change=change,
+        FetchedRecords(view, read_headers(view), 0, None, 0, (), CopyOptions(), buffer, BUDGET),
+        change,
     )
 
 

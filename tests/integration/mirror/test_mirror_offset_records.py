@@ -10,7 +10,6 @@ from kafka.partitioner.default import murmur2
 
 from connectors.mirror.formats import OffsetSync
 from deploy.brokers import KafkaCluster
-from tests.support.books import heartbeats, java_syncs, mapping, offset_map, offset_syncs
 from tests.support.compacting import SOON_COMPACTED, wait_compacted
 from tests.support.mirrored import (
     MirroredFlow,
@@ -20,6 +19,7 @@ from tests.support.mirrored import (
     topic_configs,
     wait_ends,
 )
+from tests.support.offset_records import heartbeats, java_syncs, mapping, offset_map, offset_syncs
 from tests.support.producing import Record, numbered, produce, produce_transactions
 from tests.support.reading import read_partition
 from tests.support.topics import end_offset, has_topic, topic_names

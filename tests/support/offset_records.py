@@ -1,4 +1,4 @@
-"""Reading a mirror's books back, and what they should say."""
+"""Reads the records that a mirror writes about offsets, and says what they should be."""
 
 from __future__ import annotations
 

@@ -1,14 +1,9 @@
-"""`python -m api.cli.permissions_reference PAGE`: renew the table of the permissions page.
+"""The table of the permissions page, made from `connectors.mirrormaker.required_permissions`.
 
-The table is made from `connectors.mirrormaker.required_permissions`. The text around it is written
-by hand.
+The text around it is written by hand.
 """
 
 from __future__ import annotations
-
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 from connect.clients.permissions import Operation, Resource
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
@@ -19,9 +14,9 @@ from connectors.mirrormaker.required_permissions import (
     required_permissions,
 )
 
-__all__ = ["main", "renewed", "table"]
+__all__ = ["renewed"]
 
-_BEGIN = "<!-- From here made by `python -m api.cli.permissions_reference PAGE`; do not edit. -->"
+_BEGIN = "<!-- From here made by `python -m deploy.site`; do not edit. -->"
 _END = "<!-- Until here. -->"
 
 _NAMES = FlowNames(
@@ -43,7 +38,7 @@ _NAMES = FlowNames(
 )
 
 
-def table() -> str:
+def _table() -> str:
     """Return the permissions of a flow `A->B` as a Markdown table."""
     rows: dict[tuple[Feature, str, Resource, Pattern], list[Operation]] = {}
     for feature in Feature:
@@ -64,19 +59,4 @@ def renewed(page: str) -> str:
     _, end, after = rest.partition(_END)
     if not begin or not end:
         raise ValueError(f"The page has no lines {_BEGIN} and {_END}")
-    return f"{before}{begin}\n\n{table()}\n\n{end}{after}"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if len(arguments) != 1:
-        print("Usage: python -m api.cli.permissions_reference PAGE", file=sys.stderr)
-        return 2
-    path = Path(arguments[0])
-    path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return f"{before}{begin}\n\n{_table()}\n\n{end}{after}"

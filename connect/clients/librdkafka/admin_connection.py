@@ -1,0 +1,56 @@
+"""The librdkafka client of `Admin` and `ConsumerGroups`: its life, and the wait for its answers."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Mapping
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import AdminClient
+
+from connect.clients.errors import from_librdkafka
+from connect.clients.librdkafka import factory
+from connect.errors import ConnectError, DeadlineExceeded
+
+__all__ = ["AdminConnection"]
+
+# librdkafka has a timeout of its own; this one applies only if it never answers.
+_ANSWER_GRACE_S = 5.0
+
+
+class AdminConnection:
+    """An admin client made from Java client properties. Its owner calls `close`."""
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
+        self._client: AdminClient | None = factory.admin_client(props, log=self._log)
+
+    def close(self) -> None:
+        """Close the connections. Later calls raise `ConnectError`."""
+        self._log.closing = True
+        self._client = None
+
+    def _open(self) -> AdminClient:
+        client = self._client
+        if client is None:
+            raise ConnectError("The admin client is closed")
+        return client
+
+    def _answer(
+        self,
+        what: str,
+        future: concurrent.futures.Future[Any],
+        timeout: float,
+        needs: str | None = None,
+    ) -> Any:
+        try:
+            return future.result(timeout + _ANSWER_GRACE_S)
+        except confluent_kafka.KafkaException as error:
+            raise from_librdkafka(error, what, needs) from error
+        except concurrent.futures.TimeoutError as error:
+            raise DeadlineExceeded(f"{what} got no response within {timeout:g} s") from error
+        finally:
+            # librdkafka delivers log lines only to a poll; without one they pile up.
+            if self._client is not None:
+                self._client.poll(0)
