@@ -44,7 +44,7 @@ def test_limits_are_changed_while_spark_copies(
     with worker_flow(flow, logs, tmp_path, once, {**SPARK, **limits}) as running:
         wait_until(lambda: running.count(free) >= 2 * BACKLOG, START_S, "the free topic")
         assert running.count(slow) < BACKLOG
-        # On a busy machine there are pauses between micro-batches that are not made up for.
+        # On a busy machine there are pauses between shards that are not made up for.
         assert 0.2 * SLOW_RATE < running.speed(slow, 6.0) * KB < 1.5 * SLOW_RATE
         assert_throttled(running, slow)
 
