@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NoReturn
 
@@ -143,7 +143,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--parallel",
         type=positive,
         metavar="N",
-        help="number of pieces copied in parallel (default: Spark's default parallelism)",
+        help="number of pieces copied in parallel (default: as many as Spark has slots for)",
     )
     parser.add_argument(
         "--piece-bytes",
@@ -236,8 +236,8 @@ def _run(arguments: argparse.Namespace) -> int:
             return EXIT_OK
         history = stack.enter_context(closing(JobHistory("backfill", flow.config)))
         engine, slots = _engine(stack, arguments, flow, gatherer)
-        dealing = SchedulerOptions(slots, int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
-        return _copy(arguments, session, plan, engine, dealing, view, history)
+        dealing = SchedulerOptions(int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
+        return _copy(arguments, session, plan, engine, slots, dealing, view, history)
 
 
 def _copy(
@@ -245,6 +245,7 @@ def _copy(
     session: BackfillSession,
     plan: BackfillPlan,
     engine: PieceEngine,
+    slots: Callable[[], int],
     dealing: SchedulerOptions,
     view: ProgressView,
     history: JobHistory,
@@ -268,7 +269,7 @@ def _copy(
             write_json(arguments.json, to_json(plan.jobs, progress))
 
     try:
-        outcome = session.run(engine, dealing, lambda: stop.wait(0), tell)
+        outcome = session.run(engine, dealing, slots, lambda: stop.wait(0), tell)
     finally:
         view.end()
         if arguments.json is not None:
@@ -305,30 +306,32 @@ def _state(progress: JobProgress) -> JobState:
 
 def _engine(
     stack: ExitStack, arguments: argparse.Namespace, flow: DedicatedFlow, gatherer: ClusterSurvey
-) -> tuple[PieceEngine, int]:
-    """Return the engine and the number of pieces it copies in parallel. The stack closes the
-    engine."""
+) -> tuple[PieceEngine, Callable[[], int]]:
+    """Return the engine, and how many pieces it copies in parallel at the moment. The stack closes
+    the engine."""
     from connectors.mirror.backfill.engines import copier_consumer
 
-    def consumer(slots: int) -> dict[str, str]:
-        return copier_consumer(gatherer.consumer, arguments.rate, slots)
-
+    consumer = copier_consumer(gatherer.consumer)
     if arguments.engine == "local":
         from connectors.mirror.backfill.engines import local_engine
         from connectors.mirror.copy.settings import engine_settings
 
         slots = arguments.parallel or os.cpu_count() or 1
-        settings = engine_settings(flow.config, consumer(slots), flow.producer())
-        return local_engine(settings), slots
-    from connectors.mirror.spark.backfill import slots_of, spark_engine
+        settings = engine_settings(flow.config, consumer, flow.producer())
+        return local_engine(settings), lambda: slots
+    from connectors.mirror.spark.backfill import spark_engine
     from connectors.mirror.spark.copy.shards import CopyFlow
     from connectors.spark.program_session import own_session
+    from connectors.spark.slots import slots_of
 
     # Spark must not retry a task by itself; `connectors.mirror.spark.backfill` explains why.
     properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
     session = stack.enter_context(own_session(PROGRAM, properties, instead=WITHOUT_SPARK))
-    slots = arguments.parallel or slots_of(session)
-    return spark_engine(session, CopyFlow(flow.properties, consumer(slots), flow.producer())), slots
+
+    def slots_now() -> int:
+        return arguments.parallel or slots_of(session).most
+
+    return spark_engine(session, CopyFlow(flow.properties, consumer, flow.producer())), slots_now
 
 
 def _wish(arguments: argparse.Namespace) -> BackfillRequest:

@@ -127,22 +127,19 @@ def test_a_mirror_killed_in_the_middle_doubles_nothing(
 
 
 def wait_still(flow: MirroredFlow, topics: dict[str, int]) -> None:
-    """Until nothing is copied any more: every shard under way waits for one that was stopped."""
-    ends: list[int] = []
-    since = time.monotonic()
+    """Until a partition is not copied any more, though it is written: its shard was stopped."""
+    ends: dict[tuple[str, int], tuple[int, float]] = {}
 
     def still() -> bool:
-        nonlocal ends, since
-        now = [
-            end_offset(flow.target_servers, flow.remote(topic), partition)
-            for topic, count in topics.items()
-            for partition in range(count)
-        ]
-        if now != ends:
-            ends, since = now, time.monotonic()
-        return time.monotonic() - since > STILL_S
+        now = time.monotonic()
+        for topic, count in topics.items():
+            for partition in range(count):
+                end = end_offset(flow.target_servers, flow.remote(topic), partition)
+                if ends.get((topic, partition), (-1, now))[0] != end:
+                    ends[topic, partition] = end, now
+        return any(now - since > STILL_S for _, since in ends.values())
 
-    wait_until(still, WAIT_S, "a shard that holds up all others")
+    wait_until(still, WAIT_S, "a shard that was stopped")
 
 
 def signal_all(numbers: list[int], sign: signal.Signals) -> None:

@@ -61,12 +61,14 @@ def backfill(
         gatherer = stack.enter_context(closing(ClusterSurvey(flow, wish)))
         session = stack.enter_context(closing(BackfillSession(flow, gatherer, print)))
         plan, _ = session.prepare()
-        consumer = copier_consumer(gatherer.consumer, None, 2)
+        consumer = copier_consumer(gatherer.consumer)
         engine = (
             local_engine(engine_settings(flow.config, consumer, flow.producer()))
             if spark is None
             else spark_engine(spark, CopyFlow(flow.properties, consumer, flow.producer()))
         )
-        dealing = SchedulerOptions(2, piece_bytes, 10.0)
-        outcome = session.run(wrapped(engine), dealing, lambda: False, lambda progress: None)
+        dealing = SchedulerOptions(piece_bytes, 10.0)
+        outcome = session.run(
+            wrapped(engine), dealing, lambda: 2, lambda: False, lambda progress: None
+        )
         return Backfilled({job.source: job for job in plan.jobs}, outcome.complete)

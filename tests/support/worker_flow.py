@@ -67,15 +67,21 @@ class WorkerFlow:
 
 @contextmanager
 def worker_flow(
-    flow: MirroredFlow, logs: Path, directory: Path, once: str, extra: Mapping[str, str]
+    flow: MirroredFlow,
+    logs: Path,
+    directory: Path,
+    once: str,
+    extra: Mapping[str, str],
+    worker: Mapping[str, str] | None = None,
 ) -> Iterator[WorkerFlow]:
     """Two workers and two tasks. `once`: the workers' exactly.once.source.support; `extra` goes
-    into the connector's config."""
+    into the connector's config, `worker` into the workers' properties."""
     properties = {
         **worker_properties(flow.target_servers, unique("flow")),
         "exactly.once.source.support": once,
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "500",
+        **(worker or {}),
     }
     config = {
         "connector.class": "MirrorSourceConnector",

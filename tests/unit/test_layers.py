@@ -113,6 +113,7 @@ INSIDE: dict[str, list[str]] = {
         "dispatcher",
         "engine",
         "range_copier",
+        "rate_shares",
     ],
     "connectors.mirrormaker": [
         "config replication_loops required_permissions",

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.clients.config.properties import fetch_settings
 from connect.errors import ConnectError
 from connectors.mirror.backfill.scheduler import Chunk
 from connectors.mirror.copy.copied_ranges import CopiedRange
@@ -15,11 +14,6 @@ from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress
 from connectors.mirror.copy.settings import EngineSettings
 
 __all__ = ["STALL_S", "PieceEngine", "PieceOutcome", "copier_consumer", "local_engine"]
-
-_LEAST_FETCH_BYTES = 16 * 1024
-_FETCH_SHARE_S = 0.25
-"""With a rate limit, a fetch requests at most the bytes of this many seconds, because brokers
-return whole batches."""
 
 STALL_S = 30.0
 """A piece without progress for this long ends with an error."""
@@ -41,21 +35,13 @@ PieceEngine = Callable[[Chunk], PieceOutcome]
 `ConnectError`."""
 
 
-def copier_consumer(consumer: Mapping[str, str], rate: float | None, slots: int) -> dict[str, str]:
-    """Return the Java properties of the copier's consumer: those of the flow with two changes.
-
-    If retention deletes records before they are copied, the consumer continues at the log start
-    offset. (A live flow may continue at the log end, which would skip requested records.) With a
-    rate limit, fetches are small, so that the rate stays even.
-    """
+def copier_consumer(consumer: Mapping[str, str]) -> dict[str, str]:
+    """Return the Java properties of the copier's consumer: those of the flow, except that it
+    continues at the log start offset if retention deletes records before they are copied. (A live
+    flow may continue at the log end, which would skip requested records.)"""
     changed = dict(consumer)
     if changed.get("auto.offset.reset", "").strip().lower() == "latest":
         changed["auto.offset.reset"] = "earliest"
-    if rate is not None:
-        most = max(_LEAST_FETCH_BYTES, round(rate / max(1, slots) * _FETCH_SHARE_S))
-        settings = fetch_settings(consumer)
-        changed["fetch.max.bytes"] = str(min(settings.fetch_max_bytes, most))
-        changed["max.partition.fetch.bytes"] = str(min(settings.max_partition_fetch_bytes, most))
     return changed
 
 
@@ -79,7 +65,7 @@ def local_engine(settings: EngineSettings) -> PieceEngine:
                 stop=threading.Event(),
                 stall_s=STALL_S,
                 most_s=piece.seconds,
-                rate=piece.rate,
+                limits=piece.pace,
             )
         except ConnectError as failure:
             error = str(failure)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from connect.clients.cluster.list_offsets import LATEST
+from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError, RetriableError
 from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey
@@ -88,18 +90,21 @@ class BackfillJob:
         account: BackfillProgressStore,
         engine: PieceEngine,
         *,
+        slots: Callable[[], int],
         look: Callable[[], None],
         tell: Callable[[JobProgress], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`look`: raises if the backfill must stop; called every few seconds. `tell`: receives the
-        progress about once a second."""
+        """`slots`: how many pieces may be in flight now. `look`: raises if the backfill must stop;
+        called every few seconds. `tell`: receives the progress about once a second."""
         self._plan = plan
         self._facts = facts
         self._gatherer = gatherer
         self._dealer = dealer
         self._account = account
         self._engine = engine
+        self._slots = slots
+        self._threads = OneShotThreads("backfill")
         self._look = look
         self._tell = tell
         self._clock = clock
@@ -149,20 +154,21 @@ class BackfillJob:
             self._account.add(lines, moved)
 
     def _deal(self) -> None:
-        while (piece := self._dealer.next_piece(self._clock.monotonic())) is not None:
+        slots = self._slots()
+        while (piece := self._dealer.next_piece(self._clock.monotonic(), slots)) is not None:
             self._began[piece.number] = self._clock.monotonic()
-            threading.Thread(
-                target=self._copy, args=(piece,), name=f"piece-{piece.number}", daemon=True
-            ).start()
+            done = self._threads.run(f"piece-{piece.number}", partial(self._engine, piece))
+            done.add_done_callback(partial(self._copied, piece))
 
-    def _copy(self, piece: Chunk) -> None:
-        """Copy one piece. Called on the piece's thread."""
-        try:
-            outcome = self._engine(piece)
-        except Exception as error:  # noqa: BLE001 - the top of a thread; its owner gets it
-            _LOG.error("copying a piece failed with an unexpected error", exc_info=error)
-            outcome = PieceOutcome((), (), f"{type(error).__name__}: {error}", sure=False)
-        self._ended.put(_Ended(piece, outcome))
+    def _copied(self, piece: Chunk, done: Future[PieceOutcome]) -> None:
+        """Pass on how a piece ended. Called on the piece's thread."""
+        error = done.exception(timeout=0)
+        if error is None:
+            self._ended.put(_Ended(piece, done.result(timeout=0)))
+            return
+        _LOG.error("copying a piece failed with an unexpected error", exc_info=error)
+        reason = f"{type(error).__name__}: {error}"
+        self._ended.put(_Ended(piece, PieceOutcome((), (), reason, sure=False)))
 
     def _turn(self, seconds: float) -> None:
         """Process one piece that has ended; wait up to `seconds` for it."""

@@ -17,7 +17,9 @@ from itertools import islice
 
 from connect.loop import backoff_s
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.rates import FlowLimits, RateLimit
 from connectors.mirror.copy.range_copier import SourceRange
+from connectors.mirror.copy.rate_shares import RateShares, Share
 from connectors.mirror.retention.deadline import NEVER
 
 __all__ = [
@@ -33,9 +35,6 @@ __all__ = [
 
 MOST_RANGES = 64
 """Maximum number of ranges of one piece; they share its connections."""
-
-_LEAST_SHARE = 0.01
-"""Smaller shares of the rate limit than this do not justify a piece."""
 
 GIVE_UP_AFTER = 5
 """A partition is given up after this many consecutive failures without a copied record."""
@@ -109,30 +108,19 @@ class Chunk:
     rate: float | None
     seconds: float
 
+    @property
+    def pace(self) -> FlowLimits:
+        """Return the limits that its copier keeps to."""
+        return FlowLimits(RateLimit(bytes=self.rate))
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
     """Settings of the scheduler. `rate`: bytes per second of the whole job."""
 
-    slots: int
     piece_bytes: int
     piece_seconds: float
     rate: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Active:
-    since: float
-    rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Resting:
-    """A share of the rate limit that stays unused until `until`, because a whole batch exceeded its
-    share."""
-
-    until: float
-    rate: float
 
 
 @dataclass(slots=True)
@@ -145,13 +133,15 @@ class BackfillScheduler:
     """Waiting partitions, most urgent first; may include some that were given up since. The order
     is kept because sorting all partitions of a large job for every piece takes longer than copying
     the piece."""
-    _active: dict[int, _Active] = field(default_factory=dict)
-    _resting: list[_Resting] = field(default_factory=list)
+    _active: dict[int, Share | None] = field(default_factory=dict)
+    _shares: RateShares | None = None
     _dealt: int = 0
 
     @classmethod
     def of(cls, jobs: Iterable[PartitionJob], dealing: SchedulerOptions) -> BackfillScheduler:
         dealer = cls(dealing, {job.source: job for job in jobs})
+        if dealing.rate is not None:
+            dealer._shares = RateShares(dealing.rate, 0.0, burst_s=0.0)
         for job in dealer.jobs.values():
             if job.position >= job.end:
                 job.state = PartitionState.DONE
@@ -174,34 +164,35 @@ class BackfillScheduler:
         waits = any(job.state is PartitionState.WAITING for job in self._waiting)
         return not self._active and not waits
 
-    def next_piece(self, now: float) -> Chunk | None:
-        """Return a piece for a free slot; None if there is none now. `now`: monotonic seconds."""
-        free = self.dealing.slots - len(self._active)
+    def next_piece(self, now: float, slots: int) -> Chunk | None:
+        """Return a piece for a free one of so many slots; None if there is none now. `now`:
+        monotonic seconds."""
+        free = slots - len(self._active)
         if free <= 0:
             return None
         ready = self._ready(MOST_RANGES * free, now)
         if not ready:
             return None
-        rate = self._share(len(ready), now)
-        if rate is not None and rate < _LEAST_SHARE * (self.dealing.rate or 0.0):
-            return None
-        size = self.dealing.piece_bytes
-        if rate is not None:
+        share, size = None, self.dealing.piece_bytes
+        if self._shares is not None:
+            share = self._shares.take(min(free, len(ready)), now)
+            if share is None:
+                return None
             # Keep pieces short, so that the rate limit is divided again soon and stored offsets
             # keep up.
-            size = max(1, min(size, round(rate * self.dealing.piece_seconds / 2)))
-        chosen = self._choose(ready, size)
+            size = max(1, min(size, round(share.rate * self.dealing.piece_seconds / 2)))
+        chosen = self._choose(ready, size, free)
         self._dealt += 1
         piece = Chunk(
             self._dealt,
             tuple(wanted for wanted, _ in chosen),
-            rate,
+            None if share is None else share.rate,
             self.dealing.piece_seconds,
         )
         for wanted in piece.ranges:
             self.jobs[wanted.source].state = PartitionState.COPYING
         self._take_out(self.jobs[piece.ranges[-1].source])
-        self._active[piece.number] = _Active(now, rate or 0.0)
+        self._active[piece.number] = share
         return piece
 
     def _ready(self, most: int, now: float) -> list[PartitionJob]:
@@ -219,25 +210,15 @@ class BackfillScheduler:
         left = [job for job in self._waiting[:end] if job.state is PartitionState.WAITING]
         self._waiting[:end] = left
 
-    def _share(self, ready: int, now: float) -> float | None:
-        """Return the next piece's share of the rate limit. The shares of all pieces in flight never
-        exceed the limit."""
-        limit = self.dealing.rate
-        if limit is None:
-            return None
-        self._resting = [each for each in self._resting if each.until > now]
-        taken = sum(each.rate for each in self._active.values())
-        taken += sum(each.rate for each in self._resting)
-        free = min(self.dealing.slots - len(self._active), ready)
-        return (limit - taken) / max(1, free)
-
-    def _choose(self, ready: Sequence[PartitionJob], size: int) -> list[tuple[SourceRange, int]]:
+    @staticmethod
+    def _choose(
+        ready: Sequence[PartitionJob], size: int, free: int
+    ) -> list[tuple[SourceRange, int]]:
         """Return the most urgent partition. If its rest is small, add the next partitions with
         small rests."""
         chosen: list[tuple[SourceRange, int]] = []
         room = size
         # Limit the partitions per piece, so that the other slots have work.
-        free = self.dealing.slots - len(self._active)
         most = min(MOST_RANGES, -(-len(ready) // free))
         for job in ready:
             weight = job.left_bytes
@@ -257,12 +238,10 @@ class BackfillScheduler:
     def copied(self, piece: Chunk, advances: Iterable[ChunkProgress], now: float) -> None:
         """Record that a piece has ended and its result is stored. Ranges without a `ChunkProgress`
         made no progress."""
-        active = self._active.pop(piece.number)
+        share = self._active.pop(piece.number)
         by_source = {each.source: each for each in advances}
-        if active.rate:
-            due = active.since + sum(each.bytes for each in by_source.values()) / active.rate
-            if due > now:
-                self._resting.append(_Resting(due, active.rate))
+        if self._shares is not None and share is not None:
+            self._shares.give_back(share, sum(each.bytes for each in by_source.values()), now)
         for wanted in piece.ranges:
             job = self.jobs[wanted.source]
             job.state = PartitionState.WAITING

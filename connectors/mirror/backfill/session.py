@@ -58,10 +58,12 @@ class BackfillSession:
         self,
         engine: PieceEngine,
         dealing: SchedulerOptions,
+        slots: Callable[[], int],
         stopping: Callable[[], bool],
         tell: Callable[[JobProgress], None],
     ) -> JobOutcome:
-        """Copy the prepared plan, as `BackfillJob.run` does."""
+        """Copy the prepared plan, as `BackfillJob.run` does. `slots`: how many pieces may be in
+        flight now; executors come and go."""
         assert self._prepared is not None, "call prepare before run"
         plan, facts = self._prepared
         self._account.begin({logs.source: logs.stored for logs in facts.logs})
@@ -72,7 +74,15 @@ class BackfillSession:
             self._refuse_beside_flow(dealer.jobs)
 
         job = BackfillJob(
-            plan, facts, self._gatherer, dealer, self._account, engine, look=look, tell=tell
+            plan,
+            facts,
+            self._gatherer,
+            dealer,
+            self._account,
+            engine,
+            slots=slots,
+            look=look,
+            tell=tell,
         )
         return job.run(stopping)
 

@@ -194,8 +194,8 @@ _OUR_KEYS = (
         DEFAULT_SPARK_BATCH_MS,
         Range(100),
         Importance.LOW,
-        "With `mirror.engine=spark`: how long a Spark task copies, in milliseconds, before it "
-        "reports the copied ranges. Not a key of MirrorMaker 2.",
+        "With `mirror.engine=spark`: how long a Spark task copies at most, in milliseconds, before "
+        "it reports the copied ranges. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
         "mirror.copy.buffer.bytes",

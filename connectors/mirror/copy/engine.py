@@ -270,14 +270,6 @@ class CopyEngine:
         once a second."""
         self._dispatcher.throttle.look(self._partitions.values())
 
-    def hold_fetches(self, *, on: bool) -> None:
-        """Hold back new fetches, or resume; unlike `set_fetching`, the response in flight is
-        accepted."""
-        for node in self._routing.sources.values():
-            if node.paused is not on and self._context.fetching:
-                node.paused = on
-                node.pump()
-
     def drain(self, deadline: Deadline) -> bool:
         """Stop fetching and wait for the outcome of all sent batches. Returns False after the
         deadline. Unsent batches are dropped and fetched again later. Does not wait for partitions

@@ -24,7 +24,6 @@ from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.copied_ranges import CopiedRange, CopiedRanges
 from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
-from connectors.mirror.copy.rate_limiter import RateLimiter
 from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
 
@@ -41,6 +40,10 @@ __all__ = [
 _TURN_S = 0.2
 DRAIN_S = 10.0
 """At the end of a job, the maximum wait for responses to sent batches."""
+
+_IDLE_S = 0.5
+_CONNECT_S = 1.0
+"""A job that follows has at least this time to copy something: it may have to connect first."""
 
 _FLUSH_S = 1.0
 """When a job's time is over, the maximum wait for the acknowledgement of fetched batches."""
@@ -141,14 +144,15 @@ class RangeCopier:
         stall_s: float,
         report_s: float = 1.0,
         most_s: float = math.inf,
-        rate: float | None = None,
+        follow: bool = False,
         limits: FlowLimits = NO_LIMITS,
     ) -> None:
         """Copy ranges like `copy_ranges`. After `most_s` seconds it ends early without an error.
 
-        `rate`: bytes per second for all ranges together; one fetch may exceed it, and a pause
-        follows. `limits`: like those of a flow's task. Under exactly-once, an error may mean that
-        the outcome of the last commit is not known: then read the stored offsets.
+        `follow`: copies the records after the ranges' ends, too, until there were none for
+        `_IDLE_S`. `limits`: like those of a flow's task; one batch may exceed them, and a pause
+        follows. Under exactly-once, an error may mean that the outcome of the last commit is not
+        known: then read the stored offsets.
         """
         by_source = {wanted.source: wanted for wanted in ranges}
         if len(by_source) != len(ranges):
@@ -157,6 +161,7 @@ class RangeCopier:
         self._copied = CopiedRanges()
         self.losses = []
         job = _Job(engine, self._copied, by_source, on_progress, self._clock, once=self._once)
+        job.follow = follow
         job.starts_stored = self._starts_stored
         try:
             if self._once:
@@ -168,8 +173,7 @@ class RangeCopier:
                 engine.limit(limits, 1.0)
                 self._limits = limits
             engine.set_fetching(True)
-            pace = None if rate is None else RateLimiter(rate, self._clock)
-            if not job.run(stop, stall_s, report_s, most_s, pace) or self._once:
+            if not job.run(stop, stall_s, report_s, most_s) or self._once:
                 self._drain()
             engine.note_limits()
             self._leave(by_source)
@@ -256,35 +260,39 @@ class _Job:
         self._clock = clock
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self.starts_stored = True
+        self.follow = False
 
     def begin(self, topics: Iterable[tuple[str, str]]) -> None:
         for wanted in self._by_source.values():
             metrics = PartitionMetrics("", "", *wanted.target, clock=self._clock)
             partition = self._engine.add(
-                wanted.source, wanted.target, wanted.start, metrics, end=wanted.end
+                wanted.source,
+                wanted.target,
+                wanted.start,
+                metrics,
+                end=None if self.follow else wanted.end,
             )
             if not self.starts_stored:
                 partition.stored(UNKNOWN)
         self._engine.watch(topics)
         self._partitions = {partition.source: partition for partition in self._engine.partitions}
 
-    def run(
-        self,
-        stop: threading.Event,
-        stall_s: float,
-        report_s: float,
-        most_s: float,
-        pace: RateLimiter | None,
-    ) -> bool:
-        """Run the job. Returns False if the time was over before all ranges were done."""
-        began = moved_at = reported_at = self._clock.monotonic()
-        reached = -1
-        while not all(self._ended(partition) for partition in self._partitions.values()):
-            pause = 0.0 if pace is None else self._hold(pace)
-            self._engine.step(min(_TURN_S, pause) if pause else _TURN_S)
+    def run(self, stop: threading.Event, stall_s: float, report_s: float, most_s: float) -> bool:
+        """Run the job. Returns False if it stopped in the middle: the time was over before all
+        ranges were done, or nothing follows them."""
+        began = moved_at = reported_at = now = self._clock.monotonic()
+        reached = first = sum(wanted.start for wanted in self._by_source.values())
+        while True:
+            ended = all(self._ended(partition) for partition in self._partitions.values())
+            if ended and not self.follow:
+                return True
+            waits = self.follow and reached == first
+            over = now - began >= (max(most_s, _CONNECT_S) if waits else most_s)
+            if over or (ended and now - moved_at >= _IDLE_S):
+                self._flush(_FLUSH_S)
+                return False
+            self._engine.step(_TURN_S)
             now = self._clock.monotonic()
-            if pause:
-                moved_at = now  # A rate limit causes this wait.
             position = sum(partition.acked_position for partition in self._partitions.values())
             if position != reached:
                 reached, moved_at = position, now
@@ -292,23 +300,15 @@ class _Job:
                 raise DeadlineExceeded(_stalled(self._partitions, stall_s))
             if stop.is_set():
                 raise CopyStopped("the copy was stopped before all its ranges were done")
-            if now - began >= most_s:
-                self._flush(min(_FLUSH_S, most_s / 2))
-                return False
             if now - reported_at >= report_s:
                 reported_at = now
                 self.report()
-        return True
 
     def _ended(self, partition: PartitionCopy) -> bool:
         """Whether nothing more of it is copied in this job."""
-        return partition.done or (partition.behind_stored and not self._once)
-
-    def _hold(self, pace: RateLimiter) -> float:
-        """Apply the rate. Returns the seconds to wait before the next fetch."""
-        pause = pace.pause_s(sum(p.metrics.byte_count for p in self._partitions.values()))
-        self._engine.hold_fetches(on=pause > 0)
-        return pause
+        if partition.behind_stored and not self._once:
+            return True
+        return partition.acked_position >= self._by_source[partition.source].end
 
     def _flush(self, most_s: float) -> None:
         """Stop fetching and wait until fetched batches are acknowledged. (A drain would drop unsent

@@ -16,16 +16,8 @@ class RateLimiter:
     def __init__(self, rate: float, clock: Clock = SYSTEM_CLOCK) -> None:
         self.rate = rate
         self._clock = clock
-        self._counted = 0
         self._free_at = clock.monotonic()
         """The time at which everything counted so far is within the rate."""
-
-    def pause_s(self, total: int) -> float:
-        """Count up to `total`, the sum so far. Returns the seconds to wait before the next
-        request."""
-        new, self._counted = total - self._counted, total
-        self.spend(new)
-        return self.left_s()
 
     def spend(self, amount: int) -> None:
         """Count this amount."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.describe_log_dirs import partition_sizes
@@ -24,7 +24,8 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
-from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.partition.retention_forecast import LossForecast
+from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.retention.deadline import (
     NEVER,
     LogState,
@@ -54,6 +55,25 @@ class Behind(NamedTuple):
     start: int
     end: int
     record_bytes: float
+
+
+class WatchedPartition(Protocol):
+    """What the watch needs of a partition, of either engine."""
+
+    @property
+    def source(self) -> TopicPartition: ...
+    @property
+    def metrics(self) -> PartitionMetrics: ...
+    @property
+    def forecast(self) -> LossForecast: ...
+    @property
+    def lag(self) -> int | None: ...
+    @property
+    def acked_position(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -145,7 +165,7 @@ class RetentionWatch:
         self._started = False
         self._loop = cluster_loop(f"Loss forecast of {flow}", self._step, None, self._failed, clock)
 
-    def look(self, partitions: Collection[PartitionCopy]) -> None:
+    def look(self, partitions: Iterable[WatchedPartition]) -> None:
         """Set the estimates on the partitions, and request new ones for those that lag. Usually
         returns at once."""
         now = self._clock.monotonic()

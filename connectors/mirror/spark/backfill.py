@@ -12,38 +12,28 @@ from pyspark.sql import SparkSession
 
 from connectors.mirror.backfill.engines import STALL_S, PieceEngine, PieceOutcome
 from connectors.mirror.backfill.scheduler import Chunk
-from connectors.mirror.spark.copy.shards import CopyFlow, copy_shards
-from connectors.spark.errors import SparkJobFailed
+from connectors.mirror.spark.copy.executor import ShardLimits
+from connectors.mirror.spark.copy.shards import CopyFlow, copy_shard
+from connectors.spark.errors import SparkJobFailed, job_errors
 
-__all__ = ["slots_of", "spark_engine"]
-
-
-def slots_of(session: SparkSession) -> int:
-    """Return the number of tasks that the session runs in parallel."""
-    return int(session.sparkContext.defaultParallelism)
+__all__ = ["spark_engine"]
 
 
 def spark_engine(session: SparkSession, flow: CopyFlow) -> PieceEngine:
     """Return an engine that copies on this session's executors."""
 
     def copy(piece: Chunk) -> PieceOutcome:
+        offsets = sum(each.end - each.start for each in piece.ranges)
+        what = f"piece {piece.number}: {len(piece.ranges)} partitions, {offsets:,} offsets"
+        limits = ShardLimits(STALL_S, piece.seconds, once=True)
         try:
-            results = list(
-                copy_shards(
-                    session,
-                    flow,
-                    [piece.ranges],
-                    stall_s=STALL_S,
-                    most_s=piece.seconds,
-                    rate=piece.rate,
-                    once=True,
-                )
-            )
+            with job_errors("The backfill"):
+                session.sparkContext.setJobDescription(f"Backfill, {what}")
+            result = copy_shard(session, flow, piece.ranges, limits, pace=piece.pace)
         except SparkJobFailed as error:
             return PieceOutcome((), (), str(error), sure=False)
-        if len(results) != 1:
-            return PieceOutcome((), (), "its task returned no result", sure=False)
-        (result,) = results
-        return PieceOutcome(result.progress, result.copied, result.error, sure=not result.again)
+        return PieceOutcome(
+            tuple(result.progress), tuple(result.copied), result.error, sure=not result.again
+        )
 
     return copy

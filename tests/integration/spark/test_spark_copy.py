@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from io import StringIO
 
 from pyspark.sql import SparkSession
 
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.spark.copy.executor import ShardLimits
-from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult, copy_shards, shard_frame
+from connectors.mirror.spark.copy.shards import CopyFlow, copy_shard, shard_frame
 from deploy.brokers import KafkaCluster
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
@@ -34,14 +36,6 @@ def flow_between(source: KafkaCluster, target: KafkaCluster, **more: Mapping[str
     )
 
 
-def copied(results: Sequence[ShardResult]) -> dict[tuple[str, int], int]:
-    counts: dict[tuple[str, int], int] = {}
-    for result in results:
-        for line in result.copied:
-            counts[line.source] = counts.get(line.source, 0) + line.records
-    return counts
-
-
 def test_shards_are_copied_and_go_on_where_they_ended(
     spark: SparkSession, source_cluster: KafkaCluster, target_cluster: KafkaCluster
 ) -> None:
@@ -52,23 +46,25 @@ def test_shards_are_copied_and_go_on_where_they_ended(
     flow = flow_between(source_cluster, target_cluster)
     for start, end in ((0, 333), (333, 1000)):
         ranges = [SourceRange((topic, n), (copy, n), start, end) for n in range(3)]
-        shards = [ranges[:1], ranges[1:]]
-        results = sorted(copy_shards(spark, flow, shards, stall_s=STALL_S), key=lambda r: r.shard)
-        assert [result.error for result in results] == [None, None]
-        assert [[each.range for each in result.progress] for result in results] == shards
-        for result in results:
+        for shard in (ranges[:1], ranges[1:]):
+            result = copy_shard(spark, flow, shard, ShardLimits(STALL_S))
+            assert result.error is None
+            assert [each.range for each in result.progress] == shard
             for progress in result.progress:
                 assert progress.done
                 assert progress.records == end - start
                 assert progress.bytes > 0
                 assert (progress.log_start, progress.high_watermark) == (0, 1000)
-        assert copied(results) == {(topic, n): end - start for n in range(3)}
+            counts = Counter[TopicPartition]()
+            for line in result.copied:
+                counts[line.source] += line.records
+            assert counts == {each.source: end - start for each in shard}
     for n in range(3):
         wanted = read_partition(source, topic, n)
         assert contents(read_partition(target, copy, n)) == contents(wanted)
 
 
-def test_a_shard_that_cannot_move_says_why_and_holds_up_no_other(
+def test_a_shard_that_cannot_move_says_why(
     spark: SparkSession, source_cluster: KafkaCluster, target_cluster: KafkaCluster
 ) -> None:
     source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
@@ -78,13 +74,11 @@ def test_a_shard_that_cannot_move_says_why_and_holds_up_no_other(
     good = SourceRange((topic, 0), (copy, 0), 0, 10)
     bad = SourceRange((topic, 1), (copy, 1), 0, 10)
 
-    stalled = list(copy_shards(spark, flow, [[good], [bad]], stall_s=2.0))
-    assert {result.shard: result.error is None for result in stalled} == {0: True, 1: False}
+    stalled = copy_shard(spark, flow, [good, bad], ShardLimits(2.0))
     assert end_offset(target, copy) == 10
-    (text,) = [result.error for result in stalled if result.error]
-    assert f"{topic}-1 at 0" in text
+    assert f"{topic}-1 at 0" in (stalled.error or "")
 
-    (late,) = copy_shards(spark, flow, [[bad]], stall_s=60.0, most_s=1.0)
+    late = copy_shard(spark, flow, [bad], ShardLimits(60.0, most_s=1.0))
     assert late.error is None
     (progress,) = late.progress
     assert (progress.position, progress.done) == (0, False)
@@ -103,13 +97,13 @@ def test_no_secret_of_the_flow_shows_in_a_plan(
         producer={"sasl.jaas.config": f'Module required password="{secret}";'},
     )
     frame = shard_frame(
-        spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], ShardLimits(1.0, math.inf)
+        spark, flow, [SourceRange(("t", 0), ("u", 0), 0, 1)], ShardLimits(1.0, math.inf)
     )
     printed = StringIO()
     with redirect_stdout(printed):
         frame.explain("extended")
     assert "BatchEvalPython" in printed.getvalue()
-    (failed,) = copy_shards(spark, flow, [[SourceRange(("t", 0), ("u", 0), 0, 1)]], stall_s=1.0)
+    failed = copy_shard(spark, flow, [SourceRange(("t", 0), ("u", 0), 0, 1)], ShardLimits(1.0))
     assert failed.error is not None
     for shown in (printed.getvalue(), repr(flow), failed.error):
         assert secret not in shown

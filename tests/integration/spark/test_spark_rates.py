@@ -24,7 +24,8 @@ from tests.support.worker_flow import worker_flow
 # Sessions of Spark.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-SPARK = {"mirror.engine": "spark", "spark.master": "local[2]", "mirror.spark.batch.ms": "1000"}
+SPARK = {"mirror.engine": "spark", "mirror.spark.batch.ms": "1000"}
+MASTER = {"spark.master": "local[2]"}
 START_S = 240.0
 
 
@@ -41,10 +42,10 @@ def test_limits_are_changed_while_spark_copies(
     for topic in (slow, free):
         produce_backlog(flow, topic)
     limits = {"mirror.rate.topics": f"{slow}={SLOW_RATE}kB/s"}
-    with worker_flow(flow, logs, tmp_path, once, {**SPARK, **limits}) as running:
+    with worker_flow(flow, logs, tmp_path, once, {**SPARK, **limits}, MASTER) as running:
         wait_until(lambda: running.count(free) >= 2 * BACKLOG, START_S, "the free topic")
         assert running.count(slow) < BACKLOG
-        # On a busy machine there are pauses between micro-batches that are not made up for.
+        # On a busy machine there are pauses between shards that are not made up for.
         assert 0.2 * SLOW_RATE < running.speed(slow, 6.0) * KB < 1.5 * SLOW_RATE
         assert_throttled(running, slow)
 

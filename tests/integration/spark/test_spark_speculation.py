@@ -30,6 +30,8 @@ EAGER = {
     "spark.speculation.quantile": "0.5",
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.minTaskRuntime": "50ms",
+    # The only rule for jobs of one task.
+    "spark.speculation.task.duration.threshold": "500ms",
     "spark.pyspark.python": sys.executable,
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",

@@ -1,14 +1,17 @@
 """The state of each partition of a flow that Spark copies, and the engine's decisions. Pure.
 
-The board holds the assigned partitions. Source ends, plans and results change it. It belongs to the
-task's thread. A partition is `busy` while it is in a shard: it is in no other shard, and its
+The board holds the assigned partitions. Source ends, shards and results change it. It belongs to
+the task's thread. A partition is `busy` while it is in a shard: it is in no other shard, and its
 position is not known until the shard returns or has surely ended (`abandon`). Under exactly-once
 the stored offsets show its position; until they were read (`settle`) the partition is `unsure`.
+Those with something to copy are kept apart (`shard_plan.WaitingPartitions`), so that a decision
+does not look at all partitions.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
@@ -16,10 +19,10 @@ from connect.loop import backoff_s
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies, decide
-from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
+from connectors.mirror.copy.range_copier import RangeProgress
 from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
-from connectors.mirror.spark.copy.shard_plan import Lagging, PlanLimits, plan_shards
+from connectors.mirror.spark.copy.shard_plan import Shard, WaitingPartitions
 
 __all__ = ["PartitionBoard"]
 
@@ -30,13 +33,15 @@ _PROBE_S = 5.0
 """How often the end offset is requested again if the source seems to end before the copied
 records."""
 
+_URGENT_S = 3600.0
+"""Partitions that may lose records within this time come before others."""
+
 
 class PartitionBoard:
     """The partitions of one task. `now`: monotonic seconds. `now_ms`: since the epoch."""
 
     def __init__(
         self,
-        limits: PlanLimits | None = None,
         policies: LossPolicies | None = None,
         on_loss: Callable[[SparkPartition, Loss], None] | None = None,
         on_begun: Callable[[SparkPartition], None] | None = None,
@@ -52,11 +57,12 @@ class PartitionBoard:
         self._on_loss = on_loss or (lambda *_: None)
         self._on_begun = on_begun
         self._begins_at_start = begins_at_start
-        self._limits = limits or PlanLimits()
         self._partitions: dict[TopicPartition, SparkPartition] = {}
-        self._plans = 0
+        self._waiting = WaitingPartitions()
+        self._unsure: set[TopicPartition] = set()
+        self._learning: set[TopicPartition] = set()
         self.news = True
-        """Whether a plan may give a new result. Besides, partitions that wait for a time may be
+        """Whether there may be another shard. Besides, partitions that wait for a time may be
         due."""
 
     def __iter__(self) -> Iterator[SparkPartition]:
@@ -65,6 +71,16 @@ class PartitionBoard:
 
     def __len__(self) -> int:
         return len(self._partitions)
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of partitions that have something to copy and are in no shard."""
+        return len(self._waiting)
+
+    @property
+    def flying(self) -> bool:
+        """Whether any partition is in a shard."""
+        return self._waiting.flying
 
     def get(self, key: TopicPartition) -> SparkPartition | None:
         return self._partitions.get(key)
@@ -76,7 +92,20 @@ class PartitionBoard:
 
     def add(self, partition: SparkPartition) -> None:
         self._partitions[partition.source] = partition
+        if partition.unsure:
+            self._unsure.add(partition.source)
+        if partition.learns:
+            self._learning.add(partition.source)
+        self.moved_to(partition)
+
+    def moved_to(self, partition: SparkPartition) -> None:
+        """Note that the position or the end of a partition has changed."""
         self.news = True
+        position, end = partition.position, partition.end
+        if partition.busy or position in (end, UNKNOWN) or end == UNKNOWN:
+            self._waiting.remove(partition.source)
+        else:
+            self._waiting.put(partition)
 
     def assign(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Set the assigned partitions. Returns those that have to be added."""
@@ -96,6 +125,9 @@ class PartitionBoard:
         ]
         for partition in gone:
             del self._partitions[partition.source]
+            self._waiting.remove(partition.source)
+            self._unsure.discard(partition.source)
+            self._learning.discard(partition.source)
         return gone
 
     def _moved(self, partition: SparkPartition) -> bool:
@@ -133,7 +165,7 @@ class PartitionBoard:
             self._on_begun(partition)
         partition.begin_again = False
         partition.copy_error = None
-        self.news = True
+        self.moved_to(partition)
 
     # Partitions without a stored offset (`BeginningHost`).
 
@@ -162,12 +194,17 @@ class PartitionBoard:
         resume = None if decide(kind, policy) is Decision.STAND else at
         self.lost(Loss(kind, policy, key, partition.target, position, begun, at, resume))
 
-    def ends(self, found: Mapping[TopicPartition, int], now_ms: int) -> None:
+    def ends(
+        self, found: Mapping[TopicPartition, int], now_ms: int, asked_at: float = math.inf
+    ) -> None:
+        """Set the source's end offsets, which were asked for at `asked_at`. A shard copies records
+        that are written meanwhile, too: an end from before its result says nothing."""
         for key, end in found.items():
             partition = self._partitions.get(key)
-            if partition is not None:
-                self.news |= partition.end != end
-                partition.end = end
+            if partition is not None and asked_at > partition.copied_at:
+                if partition.end != end:
+                    partition.end = end
+                    self.moved_to(partition)
                 partition.show_lag(now_ms)
 
     def topic_ids(self, ids: Mapping[str, UUID]) -> None:
@@ -222,13 +259,14 @@ class PartitionBoard:
     # Facts about the logs, stored with positions.
 
     def learning(self) -> bool:
-        return any(p.learns and not p.unsure for p in self._partitions.values())
+        return any(key not in self._unsure for key in self._learning)
 
     def learn(self, facts: Mapping[TopicPartition, LogIdentity]) -> None:
         for key, partition in self._partitions.items():
             if not partition.learns or partition.unsure:
                 continue
             partition.learns = False
+            self._learning.discard(key)
             known = facts.get(key)
             if known is not None and known.hold_for(partition.position):
                 partition.topic_id = known.source_topic_id or partition.topic_id
@@ -241,81 +279,82 @@ class PartitionBoard:
 
     # Shards.
 
-    def plan(
-        self, slots: int, now: float, held_by: Callable[[str], str | None] = lambda topic: None
-    ) -> list[list[SourceRange]]:
-        """Return the next shards; empty if there is nothing to copy. Their partitions are busy from
-        now on. `held_by`: returns the limit that forbids copying a topic now."""
-        self.news = False
-        shards = plan_shards(self._lagging(now, held_by), slots, self._limits)
-        self._plans += 1
-        for shard in shards:
-            for each in shard:
-                partition = self._partitions[each.source]
-                partition.busy = True
-                partition.since = self._plans
-        return shards
+    def take_shard(
+        self,
+        shards: int,
+        now: float,
+        held_by: Callable[[str], str | None] = lambda topic: None,
+    ) -> Shard | None:
+        """Return the next shard; None if there is nothing to copy. Its partitions are busy from now
+        on. `shards`: so many can be in flight at a time. `held_by`: returns the limit that forbids
+        copying a topic now."""
 
-    def _lagging(self, now: float, held_by: Callable[[str], str | None]) -> Iterator[Lagging]:
-        for partition in self._partitions.values():
-            position, end = partition.position, partition.end
-            if position in (end, UNKNOWN) or end == UNKNOWN:
-                continue
-            if (
-                partition.busy
-                or partition.unsure
-                or partition.learns
-                or partition.comparing
-                or partition.standing is not None
-                or partition.leaving
-                or partition.begin_again
-                or partition.start_unsaved
-                or partition.retry_at > now
-                or (self._stores and partition.behind_stored)
-            ):
-                continue
-            limit = held_by(partition.source[0])
-            if limit is not None:
-                partition.hold(limit, now)
-                continue
-            partition.let_go(now)
-            if end < position:
+        def ready(partition: SparkPartition) -> bool:
+            return self._ready(partition, now, held_by)
+
+        shard = self._waiting.take(shards, ready)
+        for each in () if shard is None else shard.ranges:
+            partition = self._partitions[each.source]
+            partition.busy = True
+            if partition.end < partition.position:
                 # The source may have deleted it. The broker reports that when the record is
                 # fetched, and the copier then starts as auto.offset.reset says.
                 partition.retry_at = now + _PROBE_S
-                end = position + 1
-            yield Lagging(
-                partition.source,
-                partition.target,
-                position,
-                end,
-                partition.weight(end - position),
-                partition.since,
-                partition.failures > 0,
-            )
+        return shard
 
-    def size(self, wanted: SourceRange) -> float:
-        """Return the estimated bytes of a range."""
-        partition = self._partitions[wanted.source]
-        return partition.weight(wanted.end - wanted.start)
+    def _ready(
+        self, partition: SparkPartition, now: float, held_by: Callable[[str], str | None]
+    ) -> bool:
+        if (
+            partition.unsure
+            or partition.learns
+            or partition.comparing
+            or partition.standing is not None
+            or partition.leaving
+            or partition.begin_again
+            or partition.start_unsaved
+            or partition.retry_at > now
+            or (self._stores and partition.behind_stored)
+        ):
+            return False
+        limit = held_by(partition.source[0])
+        if limit is not None:
+            partition.hold(limit, now)
+            return False
+        partition.let_go(now)
+        return True
 
-    def reached(self, progress: RangeProgress, now: float, now_ms: int) -> None:
-        """Apply the progress of one partition from a shard that returned."""
-        partition = self._partitions[progress.range.source]
+    def forecast(self, now: float) -> None:
+        """Update which partitions may lose records to retention soon."""
+        found = {p.source: p.forecast_loss(now) for p in self._partitions.values()}
+        urgent = sorted((s, key) for key, s in found.items() if s < _URGENT_S)
+        self._waiting.urgent = {key: seconds for seconds, key in urgent}
+
+    def _came_back(self, partition: SparkPartition) -> None:
         partition.busy = False
-        self.news = True
+        self._waiting.came_back(partition.source)
+
+    def reached(
+        self, progress: RangeProgress, now: float, now_ms: int, *, patient: bool = True
+    ) -> None:
+        """Apply the progress of one partition from a shard that returned. `patient`: the shard had
+        the time to move each partition that is well."""
+        partition = self._partitions[progress.range.source]
+        self._came_back(partition)
         start = progress.range.start
         partition.position = progress.position
         partition.log_start = max(partition.log_start, progress.log_start)
         partition.newest_timestamp = max(partition.newest_timestamp, progress.newest_timestamp)
-        partition.end = max(partition.end, progress.high_watermark)
+        partition.end = max(partition.end, progress.high_watermark, progress.position)
+        partition.copied_at = now
         self._measure(partition, progress, now_ms)
         partition.limited_by = progress.limited_by if partition.lag else None
         if progress.position != start or progress.records:
             partition.failures, partition.retry_at = 0, 0.0
             partition.copy_error = progress.error
-        elif not progress.done:
+        elif not progress.done and (patient or progress.error is not None):
             self._failed(partition, progress.error, now)
+        self.moved_to(partition)
 
     @staticmethod
     def _measure(partition: SparkPartition, progress: RangeProgress, now_ms: int) -> None:
@@ -331,12 +370,6 @@ class PartitionBoard:
         partition.show_lag(now_ms)
         partition.size.measure(progress.bytes, progress.position - progress.range.start)
 
-    def release(self, keys: Iterable[TopicPartition]) -> None:
-        """Release partitions whose plan was not used."""
-        for key in keys:
-            self._partitions[key].busy = False
-        self.news = True
-
     def abandon(
         self, keys: Iterable[TopicPartition], reason: str, now: float, until: float
     ) -> None:
@@ -345,9 +378,10 @@ class PartitionBoard:
         for key in keys:
             partition = self._partitions.get(key)
             if partition is not None and partition.busy:
-                partition.busy = False
+                self._came_back(partition)
                 self._failed(partition, reason, now)
                 partition.retry_at = max(partition.retry_at, until)
+                self.moved_to(partition)
 
     # Under exactly-once: partitions whose shard did not end well.
 
@@ -355,23 +389,30 @@ class PartitionBoard:
         """Mark a partition as unsure. `reason` None: other partitions of its shard caused the
         error."""
         partition = self._partitions[key]
-        partition.busy = False
+        self._came_back(partition)
         partition.unsure = True
+        self._unsure.add(key)
         if reason is not None:
             self._failed(partition, reason, now)
+        self.moved_to(partition)
 
     def unsure(self) -> list[TopicPartition]:
-        return [key for key, partition in self._partitions.items() if partition.unsure]
+        return list(self._unsure)
 
     def settle(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """Set the positions after the stored offsets. No task copies these partitions any more."""
         for key, position in positions.items():
-            partition = self._partitions[key]
+            partition = self._partitions.get(key)
+            if partition is None:
+                continue
             partition.unsure = False
+            self._unsure.discard(key)
+            if not partition.learns:
+                self._learning.discard(key)
             # Otherwise nothing was stored since the topic was re-created.
             if position is not None and position != partition.stored:
                 partition.position = partition.stored = position
-        self.news = True
+            self.moved_to(partition)
 
     @staticmethod
     def _failed(partition: SparkPartition, reason: str | None, now: float) -> None:

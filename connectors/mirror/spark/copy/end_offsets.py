@@ -23,8 +23,9 @@ __all__ = ["TICK_S", "Listing"]
 
 _LOG = logging.getLogger(__name__)
 
-TICK_S = 0.25
-"""How often the source's end offsets are requested, which is how soon new records are noticed."""
+TICK_S, _BUSY_TICK_S = 0.25, 0.1
+"""How often the source's end offsets are requested, which is how soon new records are noticed.
+More often while something is copied, because then new records may have to wait for a slot, too."""
 
 _SHARE = 8
 """Requests take at most this share (1/8) of the time, for any number of partitions."""
@@ -84,12 +85,14 @@ class Listing:
         if not self._asking and now >= self._due:
             keys = {p.source for p in self._board if not p.leaving} - self._suspects
             self._asking = bool(keys)
-            self._due = now + TICK_S
+            self._due = now + self._tick_s()
             if keys:
                 self._ask(keys, LATEST, lambda found: self._ends(found, now))
         if self._suspects and not self._asking_suspects and now >= self._suspects_due:
             self._asking_suspects = True
-            self._ask(set(self._suspects), LATEST, self._suspects_answered)
+            self._ask(
+                set(self._suspects), LATEST, lambda found: self._suspects_answered(found, now)
+            )
 
     def _ask(
         self,
@@ -104,15 +107,18 @@ class Listing:
     def _ends(self, found: Found | ConnectError, asked_at: float) -> None:
         self._asking = False
         now = self._clock.monotonic()
-        self._due = now + max(TICK_S, _SHARE * (now - asked_at))
-        self._take(found)
+        self._due = now + max(self._tick_s(), _SHARE * (now - asked_at))
+        self._take(found, asked_at)
 
-    def _suspects_answered(self, found: Found | ConnectError) -> None:
+    def _tick_s(self) -> float:
+        return _BUSY_TICK_S if self._board.flying else TICK_S
+
+    def _suspects_answered(self, found: Found | ConnectError, asked_at: float) -> None:
         self._asking_suspects = False
         self._suspects_due = self._clock.monotonic() + _SUSPECT_S
-        self._take(found)
+        self._take(found, asked_at)
 
-    def _take(self, found: Found | ConnectError) -> None:
+    def _take(self, found: Found | ConnectError, asked_at: float) -> None:
         if isinstance(found, ConnectError):
             if not self._failing:
                 _LOG.warning("cannot list the source's offsets: %s; retrying", found)
@@ -135,7 +141,7 @@ class Listing:
             self._suspects.discard(key)
             if partition is not None and partition.listing_error is not None:
                 partition.listing_error = None
-        self._board.ends(ends, self._clock.now_ms())
+        self._board.ends(ends, self._clock.now_ms(), asked_at)
 
     @staticmethod
     def _explain(partitions: Iterable[SparkPartition], reason: str) -> None:
@@ -170,7 +176,7 @@ class Listing:
     def _placed(self, found: Found | ConnectError) -> None:
         self._placing = False
         if isinstance(found, ConnectError):
-            self._take(found)
+            self._take(found, self._clock.monotonic())
             return
         for partition in self._board.unplaced():
             answer = found.get(partition.source)

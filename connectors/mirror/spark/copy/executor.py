@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from connect.errors import ConnectError
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.config.source import SourceConfig
@@ -31,63 +32,7 @@ from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from connectors.spark.worker_imports import leaving_zips_read
 
-__all__ = [
-    "AGAIN",
-    "COPIED",
-    "FIGURES",
-    "LOST",
-    "REACHED",
-    "ROW",
-    "SHARD",
-    "TRANSACTION",
-    "CopyFlow",
-    "ShardLimits",
-    "shard_copier",
-]
-
-COPIED, REACHED, LOST, SHARD, AGAIN = "copied", "reached", "lost", "shard", "again"
-TRANSACTION = "transaction"
-"""Kinds of rows (`shards.SHARD_ROWS`)."""
-
-FIGURES = (
-    "position",
-    "bytes",
-    "lost",
-    "records",
-    "shallow_records",
-    "shallow_batches",
-    "level_batches",
-    "high_watermark",
-    "log_start",
-    "newest_timestamp",
-    "throttled_ms",
-)
-
-ROW = (
-    "shard",
-    "kind",
-    "topic",
-    "partition",
-    "source_start",
-    "target_start",
-    "records",
-    "bytes",
-    "position",
-    "lost",
-    "shallow_records",
-    "shallow_batches",
-    "level_batches",
-    "high_watermark",
-    "log_start",
-    "newest_timestamp",
-    "throttled_ms",
-    "limited_by",
-    "ms",
-    "error",
-)
-"""The columns of a row, in order."""
-
-Rows = list[tuple[object, ...]]
+__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "shard_copier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,34 +55,89 @@ class CopyFlow:
 
 
 class ShardLimits(NamedTuple):
-    """Limits of a shard (`shards`)."""
+    """Limits of a shard. `stall_s`: without progress for this long it ends with an error. `most_s`:
+    it ends after this time without an error. `follow`: it copies records after the ranges' ends,
+    too. `once`: a repeated run (because its executor was lost) copies nothing and returns `again`,
+    because the first run may still be writing. It does so after `again_s` seconds, so that with
+    speculation the first run wins."""
 
     stall_s: float
     most_s: float = math.inf
-    rate: float | None = None
+    follow: bool = False
     once: bool = False
     again_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """The ledger of a shard. `error`: why it ended before its ranges were done; ranges copied
+    before are included. If the executor was lost and Spark ran the shard again, this is the last
+    run's ledger only, so some records may have been copied twice. Under exactly-once, after an
+    error or `again` the stored offsets show the progress, once the lane is claimed again."""
+
+    copied: Sequence[CopiedRange] = ()
+    progress: Sequence[RangeProgress] = ()
+    error: str | None = None
+    again: bool = False
+    """Spark had run the shard before, so this run copied nothing (`ShardLimits.once`)."""
+    losses: Sequence[Loss] = ()
+    transactions: Sequence[tuple[int, float]] = ()
+    """Records of each committed transaction, and the milliseconds of its commit."""
+
+    def to_json(self) -> str:
+        return json.dumps(
+            [
+                [astuple(each) for each in self.copied],
+                [astuple(each) for each in self.progress],
+                self.error,
+                self.again,
+                [loss.to_json() for loss in self.losses],
+                self.transactions,
+            ]
+        )
+
+    @classmethod
+    def of_json(cls, text: str) -> ShardResult:
+        copied, progress, error, again, losses, transactions = json.loads(text)
+        return cls(
+            [
+                CopiedRange(_partition(source), _partition(target), *rest)
+                for source, target, *rest in copied
+            ],
+            [RangeProgress(_range(wanted), *rest) for wanted, *rest in progress],
+            error,
+            again,
+            [Loss.of_json(loss) for loss in losses],
+            [(records, ms) for records, ms in transactions],
+        )
+
+
+def _partition(found: Sequence[Any]) -> TopicPartition:
+    return found[0], found[1]
+
+
+def _range(found: Sequence[Any]) -> SourceRange:
+    return SourceRange(_partition(found[0]), _partition(found[1]), *found[2:])
+
+
 def shard_copier(
     flow: CopyFlow,
-    shards: Sequence[str],
+    shard: Sequence[SourceRange],
     limits: ShardLimits,
-    claims: Sequence[ClaimedProducer] | None = None,
-    paces: Sequence[FlowLimits] | None = None,
-) -> Callable[[int], Rows]:
-    """Return a function that copies shard number n, given as the JSON of its ranges, and returns
-    its rows. `claims`: the lane of each shard, if the flow writes exactly once. `paces`: each
-    shard's share of the flow's limits."""
+    claim: ClaimedProducer | None = None,
+    pace: FlowLimits | None = None,
+) -> Callable[[int], str]:
+    """Return a function that copies this shard and returns its result as JSON. `claim`: its lane,
+    if the flow writes exactly once. `pace`: its share of the flow's limits."""
+    ranges = json.dumps([astuple(each) for each in shard])
 
     @leaving_zips_read
-    def work(number: int) -> Rows:
+    def work(_: int) -> str:
         if limits.once and _runs_again():
             time.sleep(limits.again_s)
-            return [_row({"kind": AGAIN, "shard": number})]
-        claim = None if claims is None else claims[number]
-        pace = NO_LIMITS if paces is None else paces[number]
-        return _run(flow, number, _ranges(shards[number]), limits, claim, pace)
+            return ShardResult(error="Spark ran its task again", again=True).to_json()
+        wanted = [_range(each) for each in json.loads(ranges)]
+        return _run(flow, wanted, limits, claim, pace or NO_LIMITS).to_json()
 
     return work
 
@@ -150,11 +150,9 @@ def _runs_again() -> bool:
     return context is not None and context.attemptNumber() > 0
 
 
-def _ranges(text: str) -> list[SourceRange]:
-    return [SourceRange((a, b), (c, d), start, end) for a, b, c, d, start, end in json.loads(text)]
-
-
 _LOG = logging.getLogger(__name__)
+
+_FETCH_WAIT_MS = "100"
 
 
 class _Copier:
@@ -162,7 +160,9 @@ class _Copier:
 
     def __init__(self, flow: CopyFlow) -> None:
         config = SourceConfig.from_properties(flow.connector)
-        settings = engine_settings(config, flow.consumer, flow.producer)
+        # The next shard may have other partitions: it must not wait for a fetch of this one.
+        consumer = {**flow.consumer, "fetch.max.wait.ms": _FETCH_WAIT_MS}
+        settings = engine_settings(config, consumer, flow.producer)
         self._lane: LaneTransactions | None = None
         plan: TransactionPlan | None = None
         if flow.lanes is not None:
@@ -215,14 +215,13 @@ def _give_back(copier: _Copier, key: str) -> None:
 
 def _run(
     flow: CopyFlow,
-    number: int,
     ranges: Sequence[SourceRange],
     limits: ShardLimits,
     claim: ClaimedProducer | None,
     pace: FlowLimits,
-) -> Rows:
-    """Return the rows of one shard. Errors are returned as rows, because Spark would run the shard
-    again after an exception."""
+) -> ShardResult:
+    """Copy one shard. Errors are returned, because Spark would run the shard again after an
+    exception."""
     lines: list[CopiedRange] = []
     last: list[RangeProgress] = []
 
@@ -247,7 +246,7 @@ def _run(
                 stall_s=limits.stall_s,
                 report_s=math.inf,
                 most_s=limits.most_s,
-                rate=limits.rate,
+                follow=limits.follow,
                 limits=pace,
             )
         finally:
@@ -258,35 +257,4 @@ def _run(
     except Exception as failure:  # noqa: BLE001 - the top of a task, which Spark would repeat
         _LOG.exception("a shard failed with an unexpected error")
         error = f"{type(failure).__name__}: {failure}"
-    rows = [_copied_row(line) for line in lines] + [_reached_row(progress) for progress in last]
-    rows += [{"kind": LOST, "error": loss.to_json()} for loss in losses]
-    rows += [{"kind": TRANSACTION, "records": count, "ms": ms} for count, ms in committed]
-    rows.append({"kind": SHARD, "error": error})
-    return [_row({**row, "shard": number}) for row in rows]
-
-
-def _row(values: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(values.get(name) for name in ROW)
-
-
-def _copied_row(line: CopiedRange) -> dict[str, object]:
-    return {
-        "kind": COPIED,
-        "topic": line.source[0],
-        "partition": line.source[1],
-        "source_start": line.source_start,
-        "target_start": line.target_start,
-        "records": line.records,
-    }
-
-
-def _reached_row(progress: RangeProgress) -> dict[str, object]:
-    source = progress.range.source
-    return {
-        "kind": REACHED,
-        "topic": source[0],
-        "partition": source[1],
-        "error": progress.error,
-        "limited_by": progress.limited_by,
-        **{name: getattr(progress, name) for name in FIGURES},
-    }
+    return ShardResult(lines, last, error, False, losses, committed)

@@ -11,6 +11,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.offset_size import OffsetSize
+from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 
@@ -73,8 +74,12 @@ class SparkPartition:
     """The rate limit that recently delayed its records."""
     held_since: float | None = None
     """Since when the limit keeps it out of shards (monotonic seconds)."""
+    copied_at: float = UNKNOWN
+    """When its last result came (monotonic seconds)."""
     since: int = 0
+    """When it began to wait for a shard: a higher number is later."""
     size: OffsetSize = field(default_factory=OffsetSize)
+    forecast: LossForecast = field(default_factory=LossForecast)
 
     @property
     def error(self) -> str | None:
@@ -93,6 +98,10 @@ class SparkPartition:
     @property
     def log_start_offset(self) -> int:
         return self.log_start
+
+    @property
+    def high_watermark(self) -> int:
+        return self.end
 
     @property
     def behind_stored(self) -> bool:
@@ -135,6 +144,18 @@ class SparkPartition:
         """Return the age of the newest copied record while there is lag; 0 if caught up."""
         return lag_in_ms(self.lag, self.newest_timestamp, now_ms)
 
+    def forecast_loss(self, now: float) -> float:
+        """Return the seconds until retention may delete records that are not copied yet; infinite
+        if no loss is expected."""
+        if self.log_start == UNKNOWN or self.position == UNKNOWN:
+            return float("inf")
+        self.forecast.note(now, self.log_start, self.position)
+        seconds = float("inf")
+        if self.lag:
+            seconds = self.forecast.seconds(now, self.log_start, self.position)
+        self.metrics.set_time_to_loss(max(0, self.position - self.log_start), seconds)
+        return seconds
+
     def weight(self, offsets: int) -> int:
         """The bytes of so many offsets, as far as they can be told."""
         measured = self.size.estimate(offsets)
@@ -162,6 +183,7 @@ class SparkPartition:
             lag_ms=self.lag_ms(now_ms),
             error=self.error or engine_error,
             lag_bytes=self.size.estimate(self.lag),
+            time_to_loss_ms=self.metrics.time_to_loss_ms(),
             details={
                 "state": "standing" if self.standing else "backoff" if self.failures else state,
                 "position": self.position,

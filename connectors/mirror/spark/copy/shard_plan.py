@@ -1,117 +1,122 @@
-"""Divides the ranges that a flow has to copy into even shards, one per Spark task. Pure.
+"""Chooses what the next shard copies: a shard is the work of one Spark task. Pure.
 
-Shards are even by the estimated bytes that each partition has left. A partition is in one shard
-only, because its records must stay in order. If it is too large for a shard, part of it is taken.
-If not everything fits, partitions that have waited longest come first.
+`WaitingPartitions` has the partitions that have something to copy and are in no shard. So a choice
+costs what is chosen, whatever the number of partitions. A shard has at most its fair share of the
+partitions, counting those in flight, so that uneven shards even out again; of small rests, more.
+Partitions that did not move last time are apart from others, which they might delay.
+
+Partitions that may lose records to retention soon come first, then those that have waited longest.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.range_copier import SourceRange
+from connectors.mirror.spark.copy.partition import SparkPartition
 
-__all__ = ["Lagging", "PlanLimits", "plan_shards"]
+__all__ = ["Shard", "WaitingPartitions"]
+
+_MOST = 1000
+"""Maximum number of partitions of a shard."""
+
+_LITTLE_BYTES = 4 << 20
+"""Rests of so many bytes together do not justify another task."""
 
 _PARTITION_BYTES = 16 * 1024
-"""The fixed cost of a partition in bytes: entries in requests, and rows of the result."""
+"""The fixed cost of a partition in bytes: entries in requests, and lines of the result."""
 
 
-class Lagging(NamedTuple):
-    """A partition with lag: source offsets `start` to `end` (exclusive), about `bytes` bytes.
-    `since`: lower for partitions that have waited longer. `troubled`: it failed last time and is
-    kept apart from others."""
+class Shard(NamedTuple):
+    """The work of one Spark task. `troubled`: its partitions did not move last time."""
 
-    source: TopicPartition
-    target: TopicPartition
-    start: int
-    end: int
-    bytes: int
-    since: int = 0
-    troubled: bool = False
+    ranges: tuple[SourceRange, ...]
+    troubled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLimits:
-    """Maximum size of a shard, and the minimum size that justifies another task."""
+class WaitingPartitions:
+    """The partitions that wait for a shard, in the order of arrival."""
 
-    shard_bytes: int = 1 << 30
-    shard_partitions: int = 1000
-    least_bytes: int = 4 << 20
+    def __init__(self) -> None:
+        self._queues: dict[bool, dict[TopicPartition, SparkPartition]] = {False: {}, True: {}}
+        """By whether they are troubled."""
+        self._arrivals = 0
+        self._out: dict[TopicPartition, bool] = {}
+        self._flying: Counter[bool] = Counter()
+        self.urgent: Mapping[TopicPartition, float] = {}
+        """Those that may lose records soon, the soonest first."""
 
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
 
-_LIMITS = PlanLimits()
+    @property
+    def flying(self) -> bool:
+        """Whether any partition is in flight."""
+        return bool(self._out)
 
+    def put(self, partition: SparkPartition) -> None:
+        """Add a partition; one that is there keeps its place."""
+        key, troubled = partition.source, partition.failures > 0
+        if key in self._queues[troubled]:
+            return
+        self.remove(key)
+        self._arrivals += 1
+        partition.since = self._arrivals
+        self._queues[troubled][key] = partition
 
-def plan_shards(
-    lagging: Iterable[Lagging], slots: int, limits: PlanLimits = _LIMITS
-) -> list[list[SourceRange]]:
-    """Return at most `slots` shards, plus one for troubled partitions if there is only one slot."""
-    well: list[Lagging] = []
-    troubled: list[Lagging] = []
-    for each in lagging:
-        (troubled if each.troubled else well).append(each)
-    shards: list[list[SourceRange]] = []
-    if well:
-        free = max(1, slots - 1 if troubled else slots)
-        chosen = _longest_waiting(well, free * limits.shard_partitions)
-        shards = [_cut(shard, limits.shard_bytes) for shard in _even(chosen, free, limits)]
-    if troubled:
-        chosen = _longest_waiting(troubled, limits.shard_partitions)
-        shards.append(_cut(chosen, limits.shard_bytes))
-    return shards
+    def remove(self, key: TopicPartition) -> None:
+        for queue in self._queues.values():
+            queue.pop(key, None)
 
+    def came_back(self, key: TopicPartition) -> None:
+        """Note that the partition's shard has ended."""
+        troubled = self._out.pop(key, None)
+        if troubled is not None:
+            self._flying[troubled] -= 1
 
-def _longest_waiting(lagging: list[Lagging], most: int) -> list[Lagging]:
-    if len(lagging) <= most:
-        return lagging
-    return heapq.nsmallest(most, lagging, key=lambda each: each.since)
+    def take(self, shards: int, ready: Callable[[SparkPartition], bool]) -> Shard | None:
+        """Take the next shard; None if no partition is `ready`. `shards`: so many can be in flight
+        at a time."""
+        heads: list[tuple[float, int, bool]] = []
+        for troubled in self._queues:
+            head = next((each for each in self._in_order(troubled) if ready(each)), None)
+            if head is not None:
+                heads.append((self.urgent.get(head.source, float("inf")), head.since, troubled))
+        if not heads:
+            return None
+        _, _, troubled = min(heads)
+        every = len(self._queues[troubled]) + self._flying[troubled]
+        chosen = self._choose(troubled, -(-every // shards), ready)
+        for each in chosen:
+            self.remove(each.source)
+            self._out[each.source] = troubled
+        self._flying[troubled] += len(chosen)
+        ranges = (
+            SourceRange(each.source, each.target, each.position, max(each.end, each.position + 1))
+            for each in chosen
+        )
+        return Shard(tuple(ranges), troubled)
 
+    def _in_order(self, troubled: bool) -> Iterator[SparkPartition]:
+        queue = self._queues[troubled]
+        if queue:
+            yield from (queue[key] for key in self.urgent if key in queue)
+        yield from (each for key, each in queue.items() if key not in self.urgent)
 
-def _even(lagging: Sequence[Lagging], slots: int, limits: PlanLimits) -> list[list[Lagging]]:
-    """Assign the largest first, each to the smallest shard."""
-    weighed = sorted(((_weight(each, limits), each) for each in lagging), reverse=True)
-    total = sum(weight for weight, _ in weighed)
-    count = min(len(weighed), slots, max(1, -(-total // limits.least_bytes)))
-    count = max(count, -(-len(weighed) // limits.shard_partitions))
-    shards: list[list[Lagging]] = [[] for _ in range(count)]
-    heap = [(0, number) for number in range(count)]
-    for weight, each in weighed:
-        held, number = heapq.heappop(heap)
-        shards[number].append(each)
-        if len(shards[number]) < limits.shard_partitions:
-            heapq.heappush(heap, (held + weight, number))
-    return shards
-
-
-def _weight(each: Lagging, limits: PlanLimits) -> int:
-    return min(each.bytes, limits.shard_bytes) + _PARTITION_BYTES
-
-
-def _cut(shard: Sequence[Lagging], most: int) -> list[SourceRange]:
-    """Return their ranges with `most` bytes in total. Of the largest ones only the beginnings are
-    taken."""
-    level = _level([each.bytes for each in shard], most)
-    return [SourceRange(each.source, each.target, each.start, _end(each, level)) for each in shard]
-
-
-def _end(each: Lagging, level: int) -> int:
-    if each.bytes <= level:
-        return each.end
-    return each.start + max(1, (each.end - each.start) * level // each.bytes)
-
-
-def _level(sizes: Iterable[int], most: int) -> int:
-    """Return the highest level for which the sizes, each limited to it, sum up to `most`."""
-    ordered = sorted(sizes)
-    left, count = most, len(ordered)
-    for number, size in enumerate(ordered):
-        share = left // (count - number)
-        if size > share:
-            return share
-        left -= size
-    return ordered[-1] if ordered else 0
+    def _choose(
+        self, troubled: bool, share: int, ready: Callable[[SparkPartition], bool]
+    ) -> list[SparkPartition]:
+        chosen: list[SparkPartition] = []
+        size = 0
+        for each in self._in_order(troubled):
+            if len(chosen) >= _MOST:
+                break
+            size += each.weight(max(0, each.end - each.position)) + _PARTITION_BYTES
+            if len(chosen) >= share and size > _LITTLE_BYTES:
+                break
+            if ready(each):
+                chosen.append(each)
+        return chosen

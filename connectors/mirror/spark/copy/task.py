@@ -2,8 +2,8 @@
 
 A transfer task like the worker engine's (`connectors/mirror/source/task.py`). Both write the same
 offset syncs, offset map and source offsets, so either can continue after the other. All decisions
-and writes happen here, on the task's thread: `board.py` decides what is copied next. The query's
-threads only send shards to executors and return results (`streaming_query.py`).
+and writes happen here, on the task's thread: `board.py` decides what is copied next, and
+`flights.py` when. Other threads only run the Spark jobs and return results (`copy_jobs.py`).
 
 Under exactly-once executors write batches and source offsets in transactions, with lanes that are
 claimed here (`executor_ids.py`). Only committed results are used.
@@ -23,6 +23,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.plugin import PartitionHealth, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.compare.tail_lookup import ThreadedTailLookup
+from connectors.mirror.config.clients import source_admin
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SourceTaskConfig
@@ -35,18 +36,22 @@ from connectors.mirror.offsets.offset_sync_writer import (
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
+from connectors.mirror.retention.watch import RetentionWatch
 from connectors.mirror.source.base_task import BaseSourceTask, reached, running
 from connectors.mirror.spark.copy.board import PartitionBoard
+from connectors.mirror.spark.copy.copy_jobs import CopyJobs
 from connectors.mirror.spark.copy.end_offsets import Listing
 from connectors.mirror.spark.copy.exactly_once import ExactlyOnceBookkeeping
-from connectors.mirror.spark.copy.executor_ids import ExecutorTransactionalIds, Positions
+from connectors.mirror.spark.copy.executor_ids import (
+    BrokerLaneClaims,
+    ExecutorTransactionalIds,
+    Positions,
+)
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings
+from connectors.mirror.spark.copy.flights import UNHEARD_S, Flight, Flights
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
-from connectors.mirror.spark.copy.rate_shares import FlowPacing
-from connectors.mirror.spark.copy.shard_batch import ShardBatch
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
 from connectors.mirror.spark.copy.source_offsets import SourceOffsets
-from connectors.mirror.spark.copy.streaming_query import UNHEARD_S, Batch, CopyQuery
 from connectors.mirror.spark.copy.tails import BoardTails
 
 __all__ = ["SparkSourceTask"]
@@ -57,6 +62,7 @@ _TURN_S = 0.1
 """How often delivery reports of offset syncs and map pages are handled."""
 
 _STOP_S = 3.0
+_FORECAST_S = 10.0
 
 
 _quiet_until: dict[str, float] = {}
@@ -69,7 +75,8 @@ class SparkSourceTask(BaseSourceTask):
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
         self._board = PartitionBoard(on_loss=self._lost)
-        self._query: CopyQuery | None = None
+        self._jobs: CopyJobs | None = None
+        self._flights: Flights | None = None
         self._offsets: SourceOffsets | None = None
         self._listing: Listing | None = None
         self._lookup: ThreadedTailLookup | None = None
@@ -80,7 +87,8 @@ class SparkSourceTask(BaseSourceTask):
         self._condition = threading.Condition()
         self._inbox: deque[Callable[[], None]] = deque()
         self._woken = False
-        self._batch: ShardBatch | None = None
+        self._retention: RetentionWatch | None = None
+        self._forecast_at = 0.0
         self._paused = False
         self._trouble: str | None = "Spark is starting"
         self._fatal: ConnectError | None = None
@@ -89,8 +97,6 @@ class SparkSourceTask(BaseSourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         task, consumer = self._configure(config)
-        batch_s = task.connector.mirror_spark_batch_s
-        self._unheard_s = batch_s + UNHEARD_S
         fetch = fetch_settings(consumer)
         self._board = PartitionBoard(
             policies=self._config.losses,
@@ -99,9 +105,6 @@ class SparkSourceTask(BaseSourceTask):
             begins_at_start=fetch.auto_offset_reset == "earliest",
             stores=self.context.transfer is None,
         )
-        name, pacing = self.context.connector_name, FlowPacing(batch_s)
-        self._batch = ShardBatch(name, self._board, pacing, self._unheard_s, self._clock)
-        self._batch.limit(self._config.limits)
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
         )
@@ -125,22 +128,23 @@ class SparkSourceTask(BaseSourceTask):
         connector = {k: v for k, v in self._config.originals.items() if k not in RATE_NAMES}
         flow = CopyFlow(connector, consumer, producer, self._open_lanes(producer))
         self._assign(task.task_assigned_partitions)
-        self._query = CopyQuery(
-            f"{self.context.connector_name}-{self.context.task_index}",
-            config,
-            flow,
-            self,
-            batch_s,
-        )
-        self._query.start()
+        name = f"{self.context.connector_name}-{self.context.task_index}"
+        self._retention = RetentionWatch(name, source_admin(self._config.originals), consumer)
+        self._jobs = CopyJobs(name, config, flow, self)
+        most_s = task.connector.mirror_spark_batch_s
+        self._unheard_s = most_s + UNHEARD_S
+        self._flights = Flights(name, self._board, self._jobs, most_s, self._clock)
+        self._flights.shares.limit(self._config.limits, self._clock.monotonic())
+        self._jobs.start()
 
     def _open_lanes(self, producer: Mapping[str, str]) -> LaneSettings | None:
         """Return the lanes to write exactly once; None if the worker does not enable it."""
         control = self.context.transfer
         if control is None:
             return None
+        claims = BrokerLaneClaims(control, wire_settings(producer), self._stored, self._clock)
         self._lanes = ExecutorTransactionalIds(
-            control, wire_settings(producer), self._stored, self._post, self._clock
+            control.transactional_id, claims, self._settle, self._post, self._clock
         )
         self._once = ExactlyOnceBookkeeping(
             self._board,
@@ -221,7 +225,19 @@ class SparkSourceTask(BaseSourceTask):
         self._learn(listing)
         self._board.news |= running(self._tails).turn()
         running(self._history).look(self._board, self._board)
-        self._serve()
+        self._forecast()
+        if self._lanes is not None:
+            self._lanes.turn(self._board.unsure())
+        if not self._paused:
+            running(self._flights).deal(self._lanes)
+
+    def _forecast(self) -> None:
+        """Update which partitions may lose records to retention soon: they are copied first."""
+        now = self._clock.monotonic()
+        if now >= self._forecast_at:
+            self._forecast_at = now + _FORECAST_S
+            running(self._retention).look(self._board)
+            self._board.forecast(now)
 
     def _learn(self, listing: Listing) -> None:
         """Set the stored facts about the logs of partitions that have just started."""
@@ -254,7 +270,7 @@ class SparkSourceTask(BaseSourceTask):
                 records,
                 partition.position - 1,
             )
-        self._board.news = True
+        self._board.moved_to(partition)
 
     def _lost(self, partition: SparkPartition, loss: Loss) -> None:
         running(self._sync_writer).lost(partition.source, loss, None)
@@ -294,7 +310,8 @@ class SparkSourceTask(BaseSourceTask):
             running(self._sync_writer).look_again()
             self._assign(task.task_assigned_partitions)
         if task.connector.limits != self._config.limits:
-            running(self._batch).limit(task.connector.limits)
+            shares = running(self._flights).shares
+            shares.limit(task.connector.limits, self._clock.monotonic())
             self._board.news = True
         self._config = task.connector
         return True
@@ -308,28 +325,30 @@ class SparkSourceTask(BaseSourceTask):
 
     def drain(self, deadline: Deadline) -> None:
         self._paused = True
-        running(self._query).request_stop()
-        batch = running(self._batch)
-        while batch.left and not deadline.expired():
+        flights = running(self._flights)
+        while flights and not deadline.expired():
             self._work_off(min(_TURN_S, deadline.remaining()))
-        if batch.left:
+        if flights:
             _LOG.warning(
                 "%d partitions are still being copied; records since their last result will be "
                 "copied again",
-                len(batch.left),
+                flights.partitions,
             )
         if self._once is not None:
             self._once.write_pages()
 
     def stop(self) -> None:
         self._remove_metrics()
-        if self._query is not None:
-            if not self._query.stop(_STOP_S):
-                _LOG.warning("%s: the Spark query is still ending", self._query.name)
-            self._query = None
-            if running(self._batch).left and self._lanes is None:
+        if self._jobs is not None:
+            if not self._jobs.stop(_STOP_S):
+                _LOG.warning("%s: threads of its Spark jobs are still ending", self._jobs.name)
+            self._jobs = None
+            if self._flights and self._lanes is None:
                 until = self._clock.monotonic() + self._unheard_s
                 _quiet_until[self.context.connector_name] = until
+        if self._retention is not None:
+            self._retention.close()
+            self._retention = None
         if self._lanes is not None:
             self._lanes.close()
             self._lanes = None
@@ -347,19 +366,10 @@ class SparkSourceTask(BaseSourceTask):
             trouble = self._lanes.trouble
         return list(self._board.health(self._clock.now_ms(), trouble))
 
-    # Methods that the query's threads call (`QueryHost`).
+    # Methods that other threads call (`JobsHost`).
 
-    def ask_shards(self, slots: int) -> Future[Batch]:
-        wanted: Future[Batch] = Future()
-
-        self._post(lambda: running(self._batch).ask(wanted, slots))
-        return wanted
-
-    def shard_done(self, result: ShardResult) -> None:
-        self._post(lambda: self._take(result))
-
-    def batch_done(self, error: ConnectError | None) -> None:
-        self._post(lambda: self._end_batch(error))
+    def flight_ended(self, flight: Flight, outcome: ShardResult | ConnectError) -> None:
+        self._post(lambda: self._landed(flight, outcome))
 
     def engine_state(self, trouble: str | None) -> None:
         self._trouble = trouble
@@ -371,24 +381,6 @@ class SparkSourceTask(BaseSourceTask):
         self._post(fail)
 
     # Shards.
-
-    def _serve(self) -> None:
-        """Plan shards, if the query waits for them and there is something to copy."""
-        batch = running(self._batch)
-        if self._lanes_ready() and batch.asked and not self._paused:
-            batch.serve(self._lanes)
-
-    def _lanes_ready(self) -> bool:
-        """Whether everything that a batch needs is ready. Starts what is missing."""
-        if self._lanes is None:
-            return True
-        if running(self._batch).open:
-            return False
-        doubtful = self._board.unsure()
-        if self._lanes.ready and not doubtful:
-            return True
-        self._lanes.claim(doubtful, self._settle)
-        return False
 
     def _settle(self, positions: Positions) -> None:
         first: dict[TopicPartition, int | None] = {}
@@ -405,7 +397,7 @@ class SparkSourceTask(BaseSourceTask):
         self._board.settle(positions)
         self._expect(first)
 
-    def _take(self, result: ShardResult) -> None:
+    def _take(self, result: ShardResult, *, patient: bool) -> None:
         """Handle a shard's result: write it first, then let its partitions continue."""
         sync_writer = running(self._sync_writer)
         for line in result.copied:
@@ -417,22 +409,25 @@ class SparkSourceTask(BaseSourceTask):
                 partition.target_end = max(partition.target_end, end)
         for loss in result.losses:
             self._board.lost(loss)
-        running(self._batch).note(result)
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         if self._once is None or result.error is None:
             for progress in result.progress:
-                self._board.reached(progress, now, now_ms)
+                self._board.reached(progress, now, now_ms, patient=patient)
         if self._once is not None:
             self._once.take(result)
             for records, ms in result.transactions:
                 running(self.context.transfer).note(records, ms)
 
-    def _end_batch(self, error: ConnectError | None) -> None:
-        left, reason, free_at = running(self._batch).end(error)
+    def _landed(self, flight: Flight, outcome: ShardResult | ConnectError) -> None:
+        """Handle the end of a flight."""
+        landed = running(self._flights).landed(flight, outcome, self._lanes)
+        if not isinstance(outcome, ConnectError):
+            self._take(outcome, patient=flight.patient)
         if self._once is not None:
-            self._once.lost(left, reason)
+            self._once.lost(landed.left, landed.reason)
         else:
-            self._board.abandon(left, reason, self._clock.monotonic(), free_at)
+            now = self._clock.monotonic()
+            self._board.abandon(landed.left, landed.reason, now, landed.until)
 
     # Progress.
 

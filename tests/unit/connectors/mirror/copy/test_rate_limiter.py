@@ -24,7 +24,8 @@ def test_on_the_whole_the_rate_is_kept(rate: float, chunks: list[tuple[float, fl
         arrived = int(share * rate)
         largest = max(largest, arrived)
         total += arrived
-        clock.advance(pace.pause_s(total))
+        pace.spend(arrived)
+        clock.advance(pace.left_s())
     # What comes with one answer, and what was not used just before, may come at once.
     assert total <= rate * (clock.monotonic() + 0.5) + largest + 1
 
@@ -34,7 +35,8 @@ def test_it_waits_for_what_came_at_once() -> None:
     clock.advance(10.0)
     pace = RateLimiter(100.0, clock)
     clock.advance(10.0)
-    assert pace.pause_s(0) == 0.0
-    assert abs(pace.pause_s(250) - 2.0) < 1e-6
+    assert pace.left_s() == 0.0
+    pace.spend(250)
+    assert abs(pace.left_s() - 2.0) < 1e-6
     clock.advance(2.0)
-    assert pace.pause_s(250) == 0.0
+    assert pace.left_s() == 0.0

@@ -1,14 +1,28 @@
-"""Executors and the driver mean the same columns."""
+"""Executors and the driver mean the same by a shard's result."""
 
 from __future__ import annotations
 
-from connectors.mirror.spark.copy.executor import FIGURES, ROW, CopyFlow
-from connectors.mirror.spark.copy.shards import SHARD_ROWS
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
+from connectors.mirror.copy.copied_ranges import CopiedRange
+from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
+from connectors.mirror.spark.copy.executor import CopyFlow, ShardResult
+
+KEY, COPY = ("t", 0), ("A.t", 0)
 
 
-def test_rows_have_the_columns_of_their_table() -> None:
-    assert list(ROW) == SHARD_ROWS.names
-    assert set(FIGURES) < set(ROW)
+def test_a_result_arrives_as_it_was_sent() -> None:
+    wanted = SourceRange(KEY, COPY, 5, 90)
+    sent = ShardResult(
+        [CopiedRange(KEY, COPY, 5, 105, 85)],
+        [RangeProgress(wanted, 90, 1000, 3, "an error", 82, limited_by="a limit")],
+        "why it ended",
+        False,
+        [Loss(LossKind.RETENTION, LossPolicy.REPORT, KEY, COPY, 5, 8, 5, 8)],
+        [(80, 1.5), (2, 0.25)],
+    )
+    assert ShardResult.of_json(sent.to_json()) == sent
+    again = ShardResult(error="Spark ran its task again", again=True)
+    assert ShardResult.of_json(again.to_json()).again
 
 
 def test_a_flow_shows_nothing_of_its_clients() -> None:

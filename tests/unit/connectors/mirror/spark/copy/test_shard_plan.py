@@ -1,4 +1,4 @@
-"""Shards are even, hold each partition once, and leave nobody waiting for ever."""
+"""Shards hold each partition once, are fair, and leave nobody waiting for ever."""
 
 from __future__ import annotations
 
@@ -7,100 +7,123 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.mirror.spark.copy.shard_plan import Lagging, PlanLimits, plan_shards
+from connectors.mirror.copy.partition.offset_size import OffsetSize
+from connectors.mirror.metrics import PartitionMetrics
+from connectors.mirror.spark.copy.partition import SparkPartition
+from connectors.mirror.spark.copy.shard_plan import Shard, WaitingPartitions
 
-LIMITS = PlanLimits(shard_bytes=1000, shard_partitions=5, least_bytes=100)
-
-
-def lagging(number: int, offsets: int, size: int, since: int, troubled: bool) -> Lagging:
-    key = (f"t{number % 7}", number)
-    return Lagging(key, key, 10 * number, 10 * number + offsets, size, since, troubled)
-
-
-@st.composite
-def backlogs(draw: st.DrawFn) -> list[Lagging]:
-    drawn = draw(
-        st.lists(
-            st.tuples(
-                st.integers(1, 500),
-                st.integers(0, 5000),
-                st.integers(0, 3),
-                st.sampled_from([False, False, False, True]),
-            ),
-            max_size=40,
-        )
-    )
-    return [lagging(number, *fields) for number, fields in enumerate(drawn)]
+LARGE = 10_000
+"""Offsets of a kilobyte: more than what is put together."""
+_METRICS = PartitionMetrics("A", "B", "A.t", 0)
 
 
-@given(backlogs(), st.integers(1, 6))
-def test_shards_keep_to_what_there_is_and_to_the_limits(backlog: list[Lagging], slots: int) -> None:
-    by_source = {each.source: each for each in backlog}
-    shards = plan_shards(backlog, slots, LIMITS)
-    ranges = [each for shard in shards for each in shard]
-    assert len({each.source for each in ranges}) == len(ranges)
-    assert len(shards) <= max(slots, 2)
-    assert bool(shards) == bool(backlog)
+def partition(number: int, offsets: int, failures: int = 0) -> SparkPartition:
+    """Source offsets 10 times its number on, of a kilobyte each."""
+    key = (f"t{number}", number)
+    measured = OffsetSize()
+    measured.measure(1_000_000, 1000)
+    made = SparkPartition(key, key, _METRICS, size=measured, failures=failures)
+    made.position, made.end = 10 * number, 10 * number + offsets
+    return made
+
+
+def waiting(*partitions: SparkPartition) -> WaitingPartitions:
+    made = WaitingPartitions()
+    for each in partitions:
+        made.put(each)
+    return made
+
+
+def take(made: WaitingPartitions, shards: int, *, without: str = "") -> Shard | None:
+    return made.take(shards, lambda each: each.source[0] != without)
+
+
+def taken(made: WaitingPartitions, shards: int) -> list[Shard]:
+    found = []
+    while (shard := take(made, shards)) is not None:
+        found.append(shard)
+    return found
+
+
+def sources(shard: Shard | None) -> list[int]:
+    return [] if shard is None else [each.source[1] for each in shard.ranges]
+
+
+backlogs = st.lists(
+    st.tuples(st.integers(1, 2 * LARGE), st.sampled_from([0, 0, 0, 1])), max_size=40
+)
+
+
+@given(backlogs, st.integers(1, 6))
+def test_each_partition_is_in_one_shard(drawn: list[tuple[int, int]], slots: int) -> None:
+    every = [partition(number, *fields) for number, fields in enumerate(drawn)]
+    by_source = {each.source: each for each in every}
+    shards = taken(waiting(*every), slots)
+    ranges = [each for shard in shards for each in shard.ranges]
+    assert sorted(each.source for each in ranges) == sorted(by_source)
     for each in ranges:
         wanted = by_source[each.source]
-        assert each.target == wanted.target
-        assert each.start == wanted.start
-        assert each.start < each.end <= wanted.end
+        assert (each.start, each.end) == (wanted.position, wanted.end)
     for shard in shards:
-        assert 0 < len(shard) <= LIMITS.shard_partitions
-        assert len({by_source[each.source].troubled for each in shard}) == 1
-        estimated = sum(
-            by_source[each.source].bytes
-            * (each.end - each.start)
-            / (by_source[each.source].end - each.start)
-            for each in shard
-        )
-        # A range has an offset at least, whatever that takes.
-        single = sum(
-            by_source[each.source].bytes / (by_source[each.source].end - each.start)
-            for each in shard
-        )
-        assert estimated <= LIMITS.shard_bytes + single
+        assert shard.ranges
+        assert {by_source[each.source].failures > 0 for each in shard.ranges} == {shard.troubled}
 
 
-@given(backlogs(), st.integers(1, 6))
-def test_everybody_has_a_turn(backlog: list[Lagging], slots: int) -> None:
-    """Those that were planned wait behind those that were not."""
-    waiting = {each.source: each for each in backlog}
-    for turn in range(4, 4 + len(backlog)):
-        current = [
-            each if each.source in waiting else each._replace(since=turn) for each in backlog
-        ]
-        for shard in plan_shards(current, slots, LIMITS):
-            for planned in shard:
-                waiting.pop(planned.source, None)
-        backlog = current
-    assert not waiting
+@given(backlogs, st.integers(1, 6))
+def test_everybody_has_a_turn(drawn: list[tuple[int, int]], slots: int) -> None:
+    """Those that come back wait behind those that were not in a shard yet."""
+    every = {each.source: each for each in (partition(n, *of) for n, of in enumerate(drawn))}
+    made, without_turn = waiting(*every.values()), set(every)
+    for _ in every:
+        shard = take(made, slots)
+        for each in () if shard is None else shard.ranges:
+            without_turn.discard(each.source)
+            made.came_back(each.source)
+            made.put(every[each.source])
+    assert not without_turn
 
 
-@given(st.lists(st.integers(1, 400), min_size=1, max_size=20), st.integers(1, 4))
-def test_shards_are_even(sizes: list[int], slots: int) -> None:
-    """No shard has more than an even share and one partition."""
-    limits = PlanLimits(shard_bytes=10**9, shard_partitions=100, least_bytes=1)
-    backlog = [lagging(number, size, size, 0, False) for number, size in enumerate(sizes)]
-    shards = plan_shards(backlog, slots, limits)
-    assert len(shards) == min(slots, len(sizes))
-    held = [sum(each.end - each.start for each in shard) for shard in shards]
-    counts = [len(shard) for shard in shards]
-    # Partitions weigh something by themselves: so little that it is only seen in their numbers.
-    assert max(counts) - min(counts) <= 1 or max(held) <= sum(held) / len(held) + max(sizes)
+def test_small_rests_share_a_shard_and_what_failed_is_apart() -> None:
+    made = waiting(*(partition(n, 10) for n in range(4)), partition(8, 10, 1), partition(9, LARGE))
+    shards = [(sources(shard), shard.troubled) for shard in taken(made, 4)]
+    assert shards == [([0, 1, 2, 3], False), ([8], True), ([9], False)]
 
 
-def test_little_work_is_one_shard_and_what_is_troubled_stays_apart() -> None:
-    small = [lagging(number, 5, 10, 0, False) for number in range(4)]
-    assert [len(shard) for shard in plan_shards(small, 4)] == [4]
-    mixed = [*small, lagging(9, 5, 10, 0, True)]
-    assert [len(shard) for shard in plan_shards(mixed, 4)] == [4, 1]
+def test_a_shard_has_its_fair_share_also_of_those_in_flight() -> None:
+    made = waiting(partition(0, LARGE))
+    assert sources(take(made, 2)) == [0]
+    for number in range(1, 8):
+        made.put(partition(number, LARGE))
+    # Four of the eight each, though seven are left for one slot.
+    assert sources(take(made, 2)) == [1, 2, 3, 4]
+    made.came_back(("t0", 0))
+    made.put(partition(0, LARGE))
+    assert sources(take(made, 2)) == [5, 6, 7, 0]
 
 
-def test_a_hundred_thousand_partitions_are_planned_in_seconds() -> None:
-    backlog = [lagging(number, 100, 100_000, 0, False) for number in range(100_000)]
+def test_what_may_be_lost_soon_comes_before_what_waited_longer() -> None:
+    made = waiting(*(partition(n, LARGE) for n in range(6)))
+    made.urgent = {("t4", 4): 10.0, ("t2", 2): 60.0}
+    assert sources(take(made, 3)) == [4, 2]
+    assert sources(take(made, 3)) == [0, 1]
+
+
+def test_what_is_held_waits_without_losing_its_place() -> None:
+    made = waiting(partition(0, LARGE), partition(1, LARGE))
+    assert sources(take(made, 2, without="t0")) == [1]
+    assert sources(take(made, 2, without="t0")) == []
+    assert sources(take(made, 2)) == [0]
+
+
+def test_a_record_that_the_source_may_have_deleted_is_asked_for() -> None:
+    shard = take(waiting(partition(3, -10)), 1)
+    assert shard is not None
+    assert [(each.start, each.end) for each in shard.ranges] == [(30, 31)]
+
+
+def test_a_choice_among_a_hundred_thousand_takes_milliseconds() -> None:
+    made = waiting(*(partition(number, LARGE) for number in range(100_000)))
     began = time.process_time()
-    shards = plan_shards(backlog, 64)
-    assert sum(len(shard) for shard in shards) == 64_000
+    shards = [shard for _ in range(64) if (shard := take(made, 64)) is not None]
+    assert sum(len(shard.ranges) for shard in shards) == 64_000
     assert time.process_time() - began < 5

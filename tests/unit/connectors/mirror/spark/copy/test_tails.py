@@ -57,7 +57,7 @@ class Bench:
         self.tails.turn()
 
     def planned(self) -> bool:
-        return bool(self.board.plan(2, 0.0))
+        return self.board.take_shard(2, 0.0) is not None
 
 
 def test_a_partition_is_given_to_no_shard_before_its_end_was_compared() -> None:
