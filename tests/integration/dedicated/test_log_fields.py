@@ -42,8 +42,7 @@ def test_lines_of_connectors_and_tasks_name_them_and_their_flow(
             assert line["flow"] in flows, line
             assert line["thread"] == f"connector-{line['connector']}", line
             assert "task" not in line, line
-            seen.add(("connector", line["flow"]))
         elif line["thread"] == "distributed-herder":
             assert line["flow"] in flows, line
             seen.add(("herder", line["flow"]))
-    assert seen == {(what, flow) for what in ("task", "connector", "herder") for flow in flows}
+    assert seen == {(what, flow) for what in ("task", "herder") for flow in flows}
