@@ -1,4 +1,6 @@
-"""Counts the batches of each target partition that are under way: brokers remember five."""
+"""Counts the batches of each target partition that are under way: brokers remember five, and of a
+producer that they do not know they take any batch.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import struct
 from collections.abc import Sequence
 
 from tests.simulation.copier.pair_oracle import Broken
-from tests.simulation.kafka.network import Connection
+from tests.simulation.kafka.network import Connection, RequestHandler
 from tests.simulation.kafka.wire_format import (
     Key,
     ProducedPart,
@@ -32,6 +34,8 @@ class Flights:
     def __init__(self) -> None:
         self._under_way: dict[Stream, list[int]] = {}
         self._requests: dict[tuple[Connection, int], list[tuple[Stream, int]]] = {}
+        self._takes: dict[Stream, RequestHandler] = {}
+        """The broker that took a batch last."""
         self.broken: Broken | None = None
 
     def sent(self, connection: Connection, frame: memoryview) -> None:
@@ -49,9 +53,13 @@ class Flights:
             self._under_way[stream] = mine
             request.append((stream, first))
             if len(mine) > MOST:
-                self.broken = self.broken or Broken(
-                    f"{key[0]}-{key[1]}: {len(mine)} batches are under way, from the sequence "
-                    f"numbers {mine}"
+                self._break(stream, f"{len(mine)} batches are under way", mine)
+            elif len(mine) > 1 and self._takes.get(stream) is not connection.broker:
+                # Where the first of them fails, the next one is taken in its place.
+                self._break(
+                    stream,
+                    f"{len(mine)} batches are under way to a broker that has taken none yet",
+                    mine,
                 )
         self._requests[connection, correlation] = request
 
@@ -62,6 +70,13 @@ class Flights:
         taken = {part.key for part in parts if part.error in (0, 46)}
         for stream, first in self._requests.pop((connection, correlation), ()):
             if stream[0] in taken:
+                self._takes[stream] = connection.broker
                 self._under_way[stream] = [
                     each for each in self._under_way.get(stream, ()) if each > first
                 ]
+
+    def _break(self, stream: Stream, what: str, sequences: Sequence[int]) -> None:
+        topic, number = stream[0]
+        self.broken = self.broken or Broken(
+            f"{topic}-{number}: {what}, from the sequence numbers {sequences}"
+        )

@@ -154,8 +154,8 @@ class Oracle:
         for key, each in stored.items():
             pair = self.of_source(key)
             if pair.copies_again:
-                pair.copies_again = False
-                self.check_stored({key: each})
+                known = each.life == pair.truth.life and each.cuts == pair.cuts
+                pair.check_copied_again(each.position if known else None)
 
     def note_lives(self) -> None:
         """Offsets are written: they are of the topics that the copier knows now."""

@@ -59,8 +59,8 @@ class PairOracle:
         self._to_copy_again: set[int] = set()
         """Numbers among them that a reported loss makes the copier copy again. Once it has begun
         to, all of them have to be on the target, whatever happens to the copier."""
-        self.copies_again = False
-        """It has begun to since `Oracle.check_copied_again`."""
+        self._copied_again: frozenset[int] = frozenset()
+        """Those that it has begun to copy again since `check_copied_again`."""
         self._went_back: tuple[int, int] | None = None
         """(source offset, end of the target's log then) of the last reported loss."""
         self.target_losses_due = 0
@@ -226,8 +226,8 @@ class PairOracle:
             self._first_fed = numbers[0]
         if not self._to_copy_again.isdisjoint(numbers):
             self.lost_on_target -= self._to_copy_again
+            self._copied_again |= self._to_copy_again
             self._to_copy_again.clear()
-            self.copies_again = True
         last = sequence[-1] if sequence else -1
         for n, number in enumerate(numbers):
             if number != last + 1:
@@ -338,6 +338,25 @@ class PairOracle:
             if not self._leaves_out(record):
                 raise Broken(
                     f"{self.name}: {what} is {position}, and {record} is not on the target"
+                )
+
+    @property
+    def copies_again(self) -> bool:
+        """Whether it has begun to copy lost records again since `check_copied_again`."""
+        return bool(self._copied_again)
+
+    def check_copied_again(self, position: int | None) -> None:
+        """The next copier goes on with the lost records that this one has begun to copy again.
+        `position`: what is stored; None: nothing, or what is of another log."""
+        again, self._copied_again = self._copied_again, frozenset()
+        present = set(self.sequence)
+        for number in () if position is None else sorted(again - present):
+            record = self.truth.records[number]
+            gone = record.state is RecordState.DELETED or self._is_excused(record)
+            if record.offset < position and not gone:
+                raise Broken(
+                    f"{self.name}: lost records are copied again, the stored position is"
+                    f" {position}, and {record} is not on the target"
                 )
 
     def check_not_beyond(self, position: int) -> None:

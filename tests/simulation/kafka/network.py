@@ -23,6 +23,7 @@ __all__ = [
     "Network",
     "NetworkOptions",
     "ProcessDied",
+    "RequestHandler",
     "SimulatedPoller",
     "SimulatedSocket",
 ]
