@@ -349,8 +349,10 @@ class PairOracle:
         """The next copier goes on with the lost records that this one has begun to copy again.
         `position`: what is stored; None: nothing, or what is of another log."""
         again, self._copied_again = self._copied_again, frozenset()
+        if position is None:
+            return
         present = set(self.sequence)
-        for number in () if position is None else sorted(again - present):
+        for number in sorted(again - present):
             record = self.truth.records[number]
             gone = record.state is RecordState.DELETED or self._is_excused(record)
             if record.offset < position and not gone:
