@@ -61,6 +61,8 @@ class PartitionBoard:
         self._waiting = WaitingPartitions()
         self._unsure: set[TopicPartition] = set()
         self._learning: set[TopicPartition] = set()
+        self._late: dict[TopicPartition, int] = {}
+        """Positions of partitions that began before the facts about their logs were read."""
         self.news = True
         """Whether there may be another shard. Besides, partitions that wait for a time may be
         due."""
@@ -128,6 +130,7 @@ class PartitionBoard:
             self._waiting.remove(partition.source)
             self._unsure.discard(partition.source)
             self._learning.discard(partition.source)
+            self._late.pop(partition.source, None)
         return gone
 
     def _moved(self, partition: SparkPartition) -> bool:
@@ -259,23 +262,44 @@ class PartitionBoard:
     # Facts about the logs, stored with positions.
 
     def learning(self) -> bool:
+        """Whether partitions wait to begin until the facts about their logs are known."""
         return any(key not in self._unsure for key in self._learning)
 
+    def learning_late(self) -> bool:
+        """Whether partitions began without the facts about their logs."""
+        return bool(self._late)
+
+    def begin_without_facts(self) -> None:
+        """Let partitions begin that wait for the facts about their logs: reading them takes too
+        long. A topic that was re-created meanwhile is noticed when `learn` is called."""
+        for partition in self._take_learning():
+            self._late[partition.source] = partition.position
+        self.news = True
+
     def learn(self, facts: Mapping[TopicPartition, LogIdentity]) -> None:
-        for key, partition in self._partitions.items():
-            if not partition.learns or partition.unsure:
-                continue
-            partition.learns = False
-            self._learning.discard(key)
-            known = facts.get(key)
+        """Set the facts that were stored with the positions at which partitions begin or began."""
+        for partition in self._take_learning():
+            known = facts.get(partition.source)
             if known is not None and known.hold_for(partition.position):
-                partition.topic_id = known.source_topic_id or partition.topic_id
-                partition.target_topic_id = known.target_topic_id
-                partition.former_ids = known.former_source_ids or partition.former_ids
-                partition.former_target_ids = known.former_target_ids
+                partition.learn(known)
                 partition.target_end = known.target_end
                 partition.tail_start = known.reached(partition.position)
+        late, self._late = self._late, {}
+        for key, position in late.items():
+            known, began = facts.get(key), self._partitions[key]
+            # After a loss it does not go on from that position any more.
+            if known is not None and known.hold_for(position) and began.loss is None:
+                began.learn(known)
         self.news = True
+
+    def _take_learning(self) -> list[SparkPartition]:
+        """Return the partitions that wait for facts and whose position is known. They wait no
+        longer."""
+        found = [each for each in self._partitions.values() if each.learns and not each.unsure]
+        for partition in found:
+            partition.learns = False
+            self._learning.discard(partition.source)
+        return found
 
     # Shards.
 

@@ -113,6 +113,14 @@ class SparkPartition:
         self.target_end = UNKNOWN
         self.anchors = ()
 
+    def learn(self, known: LogIdentity) -> None:
+        """Set the IDs of the topics as they were when its position was stored. If the source's
+        topic has another one now, it was re-created."""
+        self.topic_id = known.source_topic_id or self.topic_id
+        self.target_topic_id = known.target_topic_id or self.target_topic_id
+        self.former_ids = known.former_source_ids or self.former_ids
+        self.former_target_ids = known.former_target_ids or self.former_target_ids
+
     def facts(self, position: int) -> LogIdentity:
         """Return the facts that the next start at this position needs to detect losses in between.
         Without leader epochs, which only executors see."""

@@ -241,15 +241,20 @@ class SparkSourceTask(BaseSourceTask):
 
     def _learn(self, listing: Listing) -> None:
         """Set the stored facts about the logs of partitions that have just started."""
-        if not self._board.learning():
+        board = self._board
+        if not (board.learning() or board.learning_late()):
             return
         facts = running(self._sync_writer).facts()
-        if facts is not None or self._clock.monotonic() >= self._learn_by:
-            self._board.learn(facts or {})
-            if self._lanes is None:
-                # Under exactly-once a crash leaves no records without stored offsets.
-                running(self._tails).look(self._board)
-            listing.compare()
+        if facts is not None:
+            board.learn(facts)
+        elif board.learning() and self._clock.monotonic() >= self._learn_by:
+            board.begin_without_facts()
+        else:
+            return
+        if self._lanes is None:
+            # Under exactly-once a crash leaves no records without stored offsets.
+            running(self._tails).look(board)
+        listing.compare()
 
     def _found(self, partition: SparkPartition, found: FoundTail) -> None:
         """Record that dead executors had copied these records beyond the stored offset."""

@@ -283,6 +283,38 @@ def test_a_topic_created_again_while_nobody_ran_is_seen_by_what_was_known_of_it(
     assert the(made).facts(0).source_topic_id == new
 
 
+def test_a_topic_created_again_is_seen_though_what_was_known_of_it_comes_late() -> None:
+    """The map's topic could not be read for a while, and copying began without it."""
+    made, told = losing(LossPolicy.REPORT)
+    old, new = uuid4(), uuid4()
+    the(made).learns = True
+    made.topic_ids({"t": new})
+    made.begin_without_facts()
+    (wanted,) = planned(made)
+    made.reached(back(wanted, 70), 1.0, NOW_MS)
+    assert made.learning_late()
+    made.learn({KEY: LogIdentity(0, 50, 60, old, None, (), ())})
+    assert not made.learning_late()
+    made.topic_ids({"t": new})
+    (waiting,) = made.unplaced()
+    made.place(waiting, 0)
+    (loss,) = told
+    assert (loss.kind, loss.position, loss.resume) == (LossKind.SOURCE_RECREATED, 70, 0)
+    assert the(made).position == 0
+
+
+def test_what_comes_late_says_nothing_of_the_same_topic() -> None:
+    made, told = losing(LossPolicy.REPORT)
+    same = uuid4()
+    the(made).learns = True
+    made.topic_ids({"t": same})
+    made.begin_without_facts()
+    made.learn({KEY: LogIdentity(0, 50, 60, same, None, (), ())})
+    made.topic_ids({"t": same})
+    assert made.unplaced() == []
+    assert told == []
+
+
 def test_an_id_that_is_known_to_be_of_a_deleted_topic_says_nothing_after_a_restart() -> None:
     made, told = losing(LossPolicy.REPORT)
     old, new = uuid4(), uuid4()
