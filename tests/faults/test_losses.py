@@ -140,7 +140,9 @@ def elect_uncleanly(cluster: KafkaCluster, topics: list[str], survivor: int) -> 
 
     def elected() -> bool:
         found = client.list_topics(timeout=TIMEOUT_S).topics
-        return all(found[topic].partitions[0].leader == survivor for topic in topics)
+        return all(
+            topic in found and found[topic].partitions[0].leader == survivor for topic in topics
+        )
 
     wait_until(elected, 4 * TIMEOUT_S, "the replica that has not all leads")
 
@@ -150,7 +152,9 @@ def in_sync(cluster: KafkaCluster, topics: list[str], replicas: set[int]) -> Non
 
     def agreed() -> bool:
         found = client.list_topics(timeout=TIMEOUT_S).topics
-        return all(set(found[topic].partitions[0].isrs) == replicas for topic in topics)
+        return all(
+            topic in found and set(found[topic].partitions[0].isrs) == replicas for topic in topics
+        )
 
     wait_until(agreed, 4 * TIMEOUT_S, f"only {replicas} are in sync")
 

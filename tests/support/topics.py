@@ -36,7 +36,11 @@ _TIMEOUT_S = 30.0
 # Those of clusters that are gone make room, and are closed.
 _CLIENTS = 8
 _LEADER_S, _RETRY_S = 5.0, 0.1
-_NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+_NO_LEADER = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
 
 
 def unique(prefix: str) -> str:
