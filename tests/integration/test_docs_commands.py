@@ -31,6 +31,7 @@ REASONS = {
     "installs a system service",
     "installs packages",
     "needs Prometheus",
+    "the address is yours",
     "needs Docker",
     "needs Kubernetes",
     "needs a container builder",

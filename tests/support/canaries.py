@@ -45,8 +45,10 @@ class Canaries:
         return self.new(place, f"{_AWKWARD}end")
 
     def of_clients(self, prefix: str = "") -> dict[str, str]:
-        """A secret for each key in `PASSWORD_KEYS`, with a prefix before the key."""
-        return {f"{prefix}{key}": self.new(f"{prefix}{key}") for key in PASSWORD_KEYS}
+        """A secret for each key in `PASSWORD_KEYS`, with a prefix before the key. Certificates are
+        of that type, but public."""
+        keys = [key for key in PASSWORD_KEYS if "certificate" not in key]
+        return {f"{prefix}{key}": self.new(f"{prefix}{key}") for key in keys}
 
     def leaked(self, what: str, text: str | bytes) -> list[str]:
         """A sentence for each secret that `text` contains, as it is or in base64."""

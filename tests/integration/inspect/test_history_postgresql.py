@@ -77,7 +77,7 @@ def test_rows_are_merged_and_read(postgresql: SecretStr) -> None:
         engine.dispose()
     assert after == before
     assert len(after) == 16
-    assert left == 2 * 60 + 2 * 360
+    assert left == 3 * 60 + 360
     (whole,) = queries.partition_ranges(postgresql, "a", "b", "t", 0, 10)
     assert (whole["source_start"], whole["source_end"], whole["records"]) == (0, 36_000, 36_000)
     rates = queries.flow_rates(postgresql, "a", "b", NOW_MS - 60_000)

@@ -147,7 +147,10 @@ class SecretWorker:
                 ),
             ]
             for answer in asked:
-                found += self.canaries.leaked(f"answer {number}", answer.body)
+                # A config that is taken comes back to an admin as it is, as in Java.
+                if answer.status >= 400:
+                    found += self.canaries.leaked(f"answer {number}", answer.body)
+            self.ask(url, "DELETE", "/connectors/refused")
         wrong = self.canaries.new("a wrong password of a REST user")
         answer = call(url, "GET", "/connectors", None, self.headers(ADMIN, wrong))
         assert answer.status == 401
@@ -197,7 +200,9 @@ def drive(
         body = {"name": name, **config}
 
         def made(name: str = name, body: object = body) -> bool:
-            return worker.ask(url, "PUT", f"/connectors/{name}/config", body).status in (200, 201)
+            answer = worker.ask(url, "PUT", f"/connectors/{name}/config", body)
+            # A standalone worker answers with the error of a connector that does not start.
+            return answer.status in (200, 201, 500)
 
         settle(made, f"{name} is made")
 
