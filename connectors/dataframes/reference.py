@@ -32,7 +32,9 @@ spark.read.format("kafka_mirror").option("config", "/etc/mm2.properties").load("
 
 The argument of `load` is a table. Those with a row for *stream* can be read with
 `spark.readStream`, too: their offsets are those of the Kafka topic, or the newest row id of the
-history, so that Spark's checkpoint makes the stream exactly once.
+history, so that Spark's checkpoint makes the stream exactly once. Rows of `ranges` and
+`lag_history` are merged ten minutes after they were written: a stream that is further behind reads
+merged rows, and may count records twice.
 """
 
 
