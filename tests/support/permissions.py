@@ -32,7 +32,7 @@ __all__ = [
 
 _LISTENER = "SASL"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_PASSWORD = "secret"
+_PASSWORD = "open-sesame-7"
 _TIMEOUT_S = 30.0
 _Rule = tuple[ResourceType, str, ResourcePatternType, str, str, AclOperation, AclPermissionType]
 
