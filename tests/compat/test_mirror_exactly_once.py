@@ -4,9 +4,6 @@ one group whose workers are killed."""
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,7 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.exactly_once_mirror import OnceMirror
 from tests.support.java_connect import JavaWorker, java_worker, worker_properties
 from tests.support.mixed_group import MixedGroup, mirror_config
-from tests.support.producing import numbered, produce
+from tests.support.producing import meanwhile, numbered, produce
 from tests.support.reading import numbers, read_partition
 from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
@@ -109,24 +106,6 @@ def test_each_record_is_there_once_whoever_copied_it(
             worker.stop(Deadline(5))
 
 
-@contextmanager
-def writing(write: Callable[[], None]) -> Iterator[None]:
-    """Again and again meanwhile."""
-    stop = threading.Event()
-
-    def run() -> None:
-        while not stop.wait(0.05):
-            write()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
 @pytest.mark.slow
 def test_a_group_of_both_copies_each_record_once_whoever_is_killed(
     kafka: KafkaRuntime, target_cluster: KafkaCluster, tmp_path: Path, logs: Path
@@ -157,7 +136,7 @@ def test_a_group_of_both_copies_each_record_once_whoever_is_killed(
         group.start("ours")
         group.create(NAME, config)
         group.until_shared(NAME, PARTITIONS)
-        with writing(write):
+        with meanwhile(write):
             for side in ("ours", "java"):
                 group.kill(side)
                 group.until_running(NAME, PARTITIONS)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from tests.support.exactly_once_mirror import OnceMirror, mirror_process
 from tests.support.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.offset_records import offset_map
-from tests.support.producing import numbered, produce
+from tests.support.producing import meanwhile, numbered, produce
 from tests.support.reading import contents, numbers, read_partition
 from tests.support.steady import SteadyWriter
 from tests.support.topics import create_topic, end_offset, unique
@@ -59,22 +57,9 @@ class Copy:
             produce(self.source, self.topic, records, batch_records=20)
         self.written += count
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """More and more records meanwhile."""
-        stop = threading.Event()
-
-        def write() -> None:
-            while not stop.wait(0.02):
-                self.write(100)
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+        return meanwhile(lambda: self.write(100), 0.02)
 
     def values(self, partition: int, isolation: str) -> list[int]:
         return numbers(read_partition(self.target, self.copy, partition, isolation=isolation))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from deploy.brokers import KafkaCluster
 from tests.support.exactly_once_mirror import OnceMirror, mirror_process
 from tests.support.offset_records import offset_map
-from tests.support.producing import Record, produce
+from tests.support.producing import Record, meanwhile, produce
 from tests.support.reading import numbers, read_partition
 from tests.support.topics import create_topic, end_offset, unique
 from tests.support.transformed import SMT, transforms
@@ -48,22 +46,6 @@ class Growing:
         self.kept += sorted({*range(first, first + 60)} - {*dropped})
         self._written += 60
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        stop = threading.Event()
-
-        def write() -> None:
-            while not stop.wait(0.05):
-                self.write()
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
-
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
@@ -80,7 +62,7 @@ def test_killed_again_and_again_each_kept_record_is_there_once(
         "transaction.boundary.interval.ms": "300",
     }
     draw = random.Random(3)
-    with growing.writing():
+    with meanwhile(growing.write):
         for _ in range(KILLS):
             with mirror_process(mirror, logs / "mirror.log") as process:
                 before = end_offset(target, copy)

@@ -23,9 +23,18 @@ from tests.support.reading import read_partition
 from tests.support.topics import has_topic
 from tests.support.waiting import wait_until
 
-__all__ = ["checkpoints", "commit", "committed", "consume", "latest_checkpoints", "member"]
+__all__ = [
+    "checkpoints",
+    "commit",
+    "committed",
+    "consume",
+    "latest_checkpoints",
+    "member",
+    "wait_group",
+]
 
 _TIMEOUT_S = 30.0
+_SYNC_S = 120.0
 _NOT_READY = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -162,3 +171,12 @@ def member(servers: str, group: str, topic: str) -> Iterator[None]:
         if thread.ident is not None:
             thread.join(10)
         consumer.close()
+
+
+def wait_group(servers: str, group: str, topic: str, offset: int) -> None:
+    """Until the group has this offset of the topic's only partition."""
+    wait_until(
+        lambda: committed(servers, group).get((topic, 0)) == offset,
+        _SYNC_S,
+        f"{group} at {offset} of {topic}",
+    )

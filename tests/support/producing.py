@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from connect.errors import DeadlineExceeded
 from tests.support.topics import unique
 
-__all__ = ["COMPRESSIONS", "Record", "numbered", "produce", "produce_transactions"]
+__all__ = ["COMPRESSIONS", "Record", "meanwhile", "numbered", "produce", "produce_transactions"]
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 _TIMEOUT_S = 60.0
@@ -133,3 +134,21 @@ def produce_transactions(
                 producer.commit_transaction(_TIMEOUT_S)
             else:
                 producer.abort_transaction(_TIMEOUT_S)
+
+
+@contextmanager
+def meanwhile(write: Callable[[], object], pause_s: float = 0.05) -> Iterator[None]:
+    """Call `write` again and again on a thread of its own while the block runs."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(pause_s):
+            write()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

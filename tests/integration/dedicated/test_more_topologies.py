@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import commit, committed
+from tests.support.groups import commit, wait_group
 from tests.support.pages import DOCS, blocks
 from tests.support.reading import numbers, read_partition
 from tests.support.topologies import IDENTITY, Topology
@@ -44,14 +44,6 @@ def four(
             for letter in "CD"
         }
         yield Topology({"A": source_cluster, "B": target_cluster, **more})
-
-
-def wait_group(servers: str, group: str, topic: str, offset: int) -> None:
-    wait_until(
-        lambda: committed(servers, group).get((topic, 0)) == offset,
-        SOON_S,
-        f"{group} at {offset} of {topic}",
-    )
 
 
 def test_active_active_has_both_sides_records_and_groups_on_both_sides(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import commit, committed
+from tests.support.groups import commit, wait_group
 from tests.support.reading import numbers, read_partition
 from tests.support.served import health_of
 from tests.support.topics import create_topic, end_offset
@@ -48,15 +48,6 @@ def source_connector(listener: str) -> dict[str, object]:
         if each["name"] == "MirrorSourceConnector" and each["state"] == "RUNNING"
     ]
     return dict(found)
-
-
-def wait_group(servers: str, group: str, topic: str, offset: int) -> None:
-    """Until the group has this offset of the topic."""
-    wait_until(
-        lambda: committed(servers, group).get((topic, 0)) == offset,
-        SOON_S,
-        f"{group} at {offset} of {topic}",
-    )
 
 
 def test_a_loop_of_flows_in_different_files_is_not_begun(
