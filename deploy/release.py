@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 import zipfile
@@ -167,8 +166,8 @@ def _export(to: Path) -> None:
     if _run(["git", "status", "--porcelain", "--untracked-files=no"], "git status", cwd=ROOT):
         raise ReleaseError("there are uncommitted changes: commit or stash them")
     _run(["git", "archive", "--output", str(archive), "HEAD"], "git archive", cwd=ROOT)
-    with tarfile.open(archive) as opened:
-        opened.extractall(to, filter="data")
+    to.mkdir()
+    _run(["tar", "--extract", "--file", str(archive), "--directory", str(to)], "tar")
 
 
 def _version(source: Path) -> str:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import cramjam
 
 from connect.cache_directory import cache_directory
+from tests.support.archives import unpack
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -120,7 +121,7 @@ def _unpacked() -> Path | None:
                 return None
             for name in ("al2023", "swiftshader", "fonts"):
                 with _tar(_brotli(_member(packed, f"package/bin/{name}.tar.br"))) as archive:
-                    archive.extractall(directory, filter="data")
+                    unpack(archive, directory)
             (directory / "fonts.conf").write_text(_FONTS.format(directory=directory))
             # Last: it says that the rest is there.
             _write(directory / "chromium", _brotli(_member(packed, "package/bin/chromium.br")))

@@ -12,6 +12,7 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.spark.packages import cached_environment, pack_code, pack_environment
+from tests.support.archives import unpack
 from tests.support.spark import bare_python
 
 # The modules whose functions run on executors.
@@ -32,7 +33,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = cached_environment(folder)
     assert cached_environment(folder) == made
     with tarfile.open(made) as archive:
-        archive.extractall(folder / "environment", filter="data")
+        unpack(archive, folder / "environment")
     pack_code(folder).rename(folder / "code.zip")
     return folder
 
