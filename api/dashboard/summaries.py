@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from api.dashboard.clocks import clock_warning
 from api.dashboard.models import (
     ConnectorView,
     FlowHeat,
@@ -233,6 +234,8 @@ def _why(
         return "Nothing is known yet"
     if health is Health.LOST:
         return f"{lost} records were lost in the last 24 hours: see the events"
+    if health is Health.OK and (clock := clock_warning(found)):
+        return f"Everything is copied in time, but {clock}"
     return {
         Health.LOSING: f"The source deletes uncopied records of {count} within four hours",
         Health.LAGGING: f"{count} are more than a minute behind",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from api.dashboard.clocks import clock_warning
 from connect.metrics.registry import MetricSample
 from connect.plugin import PartitionHealth
 from connect.protocol.compiled import native
@@ -74,7 +75,7 @@ def health_document(
 
 def _well(flows: Mapping[str, Sequence[ConnectorStatus]]) -> str:
     """Return the message of a healthy mirror. It includes rate limits that delay records, because
-    they explain lag."""
+    they explain lag, and a clock that is wrong, because lags are then wrong, too."""
     limits = Counter(
         limit
         for connectors in flows.values()
@@ -87,7 +88,15 @@ def _well(flows: Mapping[str, Sequence[ConnectorStatus]]) -> str:
         f"{count} partition{' waits' if count == 1 else 's wait'} because of {limit}"
         for limit, count in sorted(limits.items(), key=str)
     ]
-    return "; ".join(["all connectors and tasks are healthy", *waiting])
+    clock = clock_warning(
+        partition
+        for connectors in flows.values()
+        for connector in connectors
+        for task in connector.tasks
+        for partition in task.partitions
+    )
+    found = ["all connectors and tasks are healthy", *waiting, *([clock] if clock else [])]
+    return "; ".join(found)
 
 
 def _connector(connector: ConnectorStatus) -> dict[str, object]:

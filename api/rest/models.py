@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from connect.config.definition import REQUIRED, ConfigValue
 from connect.config.types import format_value
-from connect.plugin import OffsetValue
+from connect.plugin import OffsetValue, PartitionHealth
 from connect.runtime import rest_entities as entities
 from connect.runtime.connector_status import ConnectorStatus
 from connect.runtime.states import State
@@ -253,7 +253,8 @@ class PartitionLag(_Model):
 
     `records` counts source offsets, `bytes` is estimated from the size of the offsets copied so
     far. `seconds` is the age of the newest copied record while more wait. `error`: why it does not
-    move.
+    move. `timestamps_ahead_seconds`: by how much records copied lately are later than the worker's
+    clock; null if by less than a minute.
     """
 
     topic: str
@@ -263,6 +264,7 @@ class PartitionLag(_Model):
     bytes: int | None
     time_to_loss_seconds: float | None
     error: str | None
+    timestamps_ahead_seconds: float | None
     connector: str
     task: int
     worker_id: str
@@ -294,6 +296,7 @@ class FlowLag(_Model):
                 bytes=each.lag_bytes,
                 time_to_loss_seconds=_seconds(each.time_to_loss_ms),
                 error=each.error,
+                timestamps_ahead_seconds=_ahead_seconds(each),
                 connector=connector.name,
                 task=task.number,
                 worker_id=task.status.worker_id,
@@ -311,6 +314,11 @@ class FlowLag(_Model):
 
 def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
+
+
+def _ahead_seconds(partition: PartitionHealth) -> float | None:
+    ms = partition.details.get("timestamps_ahead_ms")
+    return _seconds(ms) if isinstance(ms, int) else None
 
 
 def _unknown_lags(connector: ConnectorStatus) -> list[UnknownLag]:

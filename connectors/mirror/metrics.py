@@ -24,6 +24,9 @@ from connect.metrics.sensors import Rate, WindowedStat
 
 __all__ = ["CopyTotals", "PartitionMetrics"]
 
+_CLOCKS_MS = 60_000
+"""Clocks that differ by less are no trouble."""
+
 
 class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
@@ -253,6 +256,12 @@ class PartitionMetrics:
         no record with a timestamp was copied lately."""
         mean = self._latency.summary(now_ms)[2]
         return None if math.isnan(mean) else mean
+
+    def timestamps_ahead_ms(self, now_ms: int) -> int | None:
+        """Return by how much the timestamps of records copied lately are later than this host's
+        clock; None if by less than a minute, which clocks that are kept by NTP never differ by."""
+        latency_ms = self.latency_ms(now_ms)
+        return round(-latency_ms) if latency_ms is not None and latency_ms < -_CLOCKS_MS else None
 
     def time_to_loss_ms(self) -> int | None:
         """Return the time until records are lost; None if no loss is expected or it is not known

@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 __all__ = ["Authority"]
 
 _LIFETIME = datetime.timedelta(days=1)
+_HOUR = datetime.timedelta(hours=1)
 
 
 def _name(common_name: str) -> x509.Name:
@@ -29,8 +30,9 @@ class Authority:
         self._certificate = self._signed("test authority", self._key, self._key, None)
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
-    def issue(self, common_name: str, *hosts: str) -> tuple[str, str]:
-        """A private key (PKCS 8) and a certificate for host names and addresses, in PEM."""
+    def issue(self, common_name: str, *hosts: str, expired: bool = False) -> tuple[str, str]:
+        """A private key (PKCS 8) and a certificate for host names and addresses, in PEM; `expired`
+        an hour ago."""
         names = [
             x509.IPAddress(ipaddress.ip_address(host))
             if host.replace(".", "").isdigit()
@@ -38,7 +40,8 @@ class Authority:
             for host in hosts
         ]
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._signed(common_name, key, self._key, names)
+        end = -_HOUR if expired else _LIFETIME
+        certificate = self._signed(common_name, key, self._key, names, end)
         private = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -60,6 +63,7 @@ class Authority:
         key: ec.EllipticCurvePrivateKey,
         signer: ec.EllipticCurvePrivateKey,
         hosts: list[x509.GeneralName] | list[x509.IPAddress | x509.DNSName] | None,
+        end: datetime.timedelta = _LIFETIME,
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         builder = (
@@ -69,7 +73,7 @@ class Authority:
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _LIFETIME)
-            .not_valid_after(now + _LIFETIME)
+            .not_valid_after(now + end)
             .add_extension(x509.BasicConstraints(ca=hosts is None, path_length=None), critical=True)
         )
         if hosts:

@@ -342,6 +342,7 @@ def _health(partition: PartitionCopy, now_ms: int) -> PartitionHealth:
             "log_start": partition.log_start_offset,
             "limited_by": partition.limited_by,
             "undecided": partition.undecided,
+            "timestamps_ahead_ms": partition.metrics.timestamps_ahead_ms(now_ms),
             "target": f"{partition.target[0]}-{partition.target[1]}",
         },
     )

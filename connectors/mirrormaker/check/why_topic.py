@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
@@ -26,6 +27,9 @@ __all__ = ["RunningPartition", "why_topic"]
 
 LOSS_IS_NEAR_S = 24 * 3600.0
 """Losses that are further away are no trouble yet."""
+
+SLOW_ANSWER_S = 1.0
+"""Brokers list even 100,000 partitions in less, over a connection that is open."""
 
 _TIMEOUT_S = 30.0
 _SHOWN = 5
@@ -101,6 +105,9 @@ class _Topic:
         question = f"Does cluster {alias} answer?"
         try:
             contact(admin, alias, client(self._dedicated.properties), CONTACT_TIMEOUT_S)
+            began = time.monotonic()
+            admin.list_topics(_TIMEOUT_S)
+            took_s = time.monotonic() - began
         except ConnectError as error:
             key = f"{alias}.bootstrap.servers"
             side = "source" if alias == self._flow.source else "target"
@@ -108,7 +115,11 @@ class _Topic:
                 self._config, self._flow, SOURCE, f"{side}.cluster.bootstrap.servers"
             )
             return self._found.add(Step(question, Verdict.STOP, str(error), key, line))
-        return self._found.add(Step(question, Verdict.OK, "yes"))
+        if took_s < SLOW_ANSWER_S:
+            return self._found.add(Step(question, Verdict.OK, "yes"))
+        answer = f"yes, but slowly: it took {took_s:.1f} s to list its topics"
+        remedy = "Look at the network between here and the cluster, and at its brokers' load"
+        return self._found.add(Step(question, Verdict.WARN, answer, remedy=remedy))
 
     def _original(self, name: str, topics: Mapping[str, int]) -> str | None:
         """Return the source topic; None if there is none. Accepts the name of a copy."""
@@ -223,6 +234,17 @@ def _deciding(skip: Skip, selector: TopicSelector, topic: str) -> str | None:
     return "topics" if selector.topics.exclude.matching(topic) is None else "topics.exclude"
 
 
+def _clock_step(question: str, partitions: Sequence[RunningPartition]) -> list[Step]:
+    # A worker of an earlier version does not tell.
+    ahead = [each.get("timestamps_ahead_seconds") for each in partitions]
+    most = max((seconds for seconds in ahead if seconds is not None), default=None)
+    if most is None:
+        return []
+    answer = f"records have timestamps up to {most:.0f} s later than the clock of the worker"
+    remedy = "Check the clocks of the worker's host and of the producers"
+    return [Step(question, Verdict.WARN, answer, remedy=remedy)]
+
+
 def _running_steps(partitions: Sequence[RunningPartition], was_asked: bool) -> list[Step]:
     question = "What does the running mirror say?"
     if not was_asked:
@@ -248,4 +270,5 @@ def _running_steps(partitions: Sequence[RunningPartition], was_asked: bool) -> l
         )
         remedy = "Raise retention on the source, or the flow's limits and tasks.max"
         steps.append(Step(question, Verdict.WARN, answer, remedy=remedy))
+    steps += _clock_step(question, partitions)
     return steps or [Step(question, Verdict.OK, "no partition is in trouble")]

@@ -216,6 +216,25 @@ def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiSe
     assert body["message"].endswith("are healthy; 2 partitions wait because of mirror.rate.topics")
 
 
+def test_health_and_the_dashboard_name_a_clock_that_is_wrong(
+    worker: Worker, server: ApiServer
+) -> None:
+    early = [
+        PartitionHealth("logs", n, 0, 0, details={"timestamps_ahead_ms": 3_600_000 - n})
+        for n in range(2)
+    ]
+    worker.connectors = [connector(task(*early, GOOD))]
+    sentence = "records of 2 partitions have timestamps up to 3600 s later than the worker's clock"
+
+    body = json.loads(get(server, "/health")[2])
+    assert body["status"] == "healthy"  # what is copied is right
+    assert sentence in body["message"]
+    (flow,) = json.loads(get(server, "/mirrors")[2])["flows"]
+    assert (flow["health"], sentence in flow["why"]) == ("ok", True)
+    lag = json.loads(get(server, "/mirrors/a-%3Eb/lag")[2])["partitions"]
+    assert [each["timestamps_ahead_seconds"] for each in lag] == [3600.0, 3599.999, None]
+
+
 def test_health_shows_which_engine_computes_each_job(worker: Worker, server: ApiServer) -> None:
     reason = "process: the copies of this process have not caught up yet"
     for name, engine in (("Config sync of a->b", reason), ("ACL sync of a->b", "")):

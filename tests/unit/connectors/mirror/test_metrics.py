@@ -193,3 +193,16 @@ def test_the_replication_consumer_s_own_lag() -> None:
     assert consumer.values == {"records-lag": 4, "records-lag-max": 8, "records-lag-avg": 6}
     remove()
     assert len(registry.collect()) == 1
+
+
+def test_timestamps_later_than_the_clock_show_that_a_clock_is_wrong(
+    metrics: PartitionMetrics, clock: FakeClock
+) -> None:
+    now = clock.now_ms()
+    assert metrics.timestamps_ahead_ms(now) is None  # nothing was copied
+    metrics.acked(10, now + 59_000, now)
+    assert metrics.timestamps_ahead_ms(now) is None  # clocks may differ so much
+    clock.advance(120)
+    now = clock.now_ms()
+    metrics.acked(10, now + 3_600_000, now)
+    assert metrics.timestamps_ahead_ms(now) == 3_600_000
