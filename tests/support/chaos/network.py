@@ -90,7 +90,10 @@ class Network:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for name in self._addresses:
+        for name, device in self._devices.items():
+            # The kernel takes a namespace's devices away some time after it: the next network
+            # would find one of the same name.
+            _ip("link", "del", device, check=False)
             _ip("netns", "del", self._space(name), check=False)
         _ip("link", "del", self._bridge, check=False)
 
@@ -99,6 +102,8 @@ class Network:
         number = len(self._addresses) + 1
         address = f"{self._net}.1.{number}"
         space, outside = self._space(name), f"ft{self._pid}-{number}"
+        self._addresses[name] = address
+        self._devices[name] = outside
         _ip("netns", "add", space)
         _ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", space)
         # This host must not answer for its own address on devices that are not the bridge.
@@ -106,8 +111,6 @@ class Network:
         _ip("-n", space, "addr", "add", f"{address}/16", "dev", "eth0")
         _ip("-n", space, "link", "set", "eth0", "up")
         _ip("-n", space, "link", "set", "lo", "up")
-        self._addresses[name] = address
-        self._devices[name] = outside
         return Place(address, ("ip", "netns", "exec", space))
 
     @property
