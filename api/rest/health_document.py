@@ -14,28 +14,10 @@ from api.dashboard.clocks import clock_warning
 from connect.metrics.registry import MetricSample
 from connect.plugin import PartitionHealth
 from connect.protocol.compiled import native
-from connect.runtime.connector_status import ConnectorStatus, TaskStatus
-from connect.runtime.states import State, Status
+from connect.runtime.connector_status import ConnectorStatus
+from connect.runtime.states import Status
 
-__all__ = ["connector_is_healthy", "health_document", "task_is_healthy"]
-
-_WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
-"""Intended states. In any other state (FAILED, UNASSIGNED, RESTARTING) work waits that does not
-run."""
-
-
-def task_is_healthy(task: TaskStatus) -> bool:
-    return _is_well(task.status) and all(p.error is None for p in task.partitions)
-
-
-def connector_is_healthy(connector: ConnectorStatus) -> bool:
-    return _is_well(connector.status) and all(map(task_is_healthy, connector.tasks))
-
-
-def _is_well(status: Status) -> bool:
-    """Whether the state is healthy. RUNNING with a trace means that it keeps retrying the operation
-    in the trace."""
-    return status.state in _WELL and status.trace is None
+__all__ = ["health_document"]
 
 
 def health_document(
@@ -51,7 +33,7 @@ def health_document(
         f"{flow} {connector.name}".strip()
         for flow, connectors in flows.items()
         for connector in connectors
-        if not connector_is_healthy(connector)
+        if not connector.is_healthy
     ]
     return {
         "status": "unhealthy" if ill else "healthy",
@@ -103,12 +85,12 @@ def _connector(connector: ConnectorStatus) -> dict[str, object]:
     return {
         "name": connector.name,
         **_status(connector.status),
-        "healthy": connector_is_healthy(connector),
+        "healthy": connector.is_healthy,
         "tasks": [
             {
                 "id": task.number,
                 **_status(task.status),
-                "healthy": task_is_healthy(task),
+                "healthy": task.is_healthy,
                 "partitions": [_partition(partition) for partition in task.partitions],
             }
             for task in connector.tasks

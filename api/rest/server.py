@@ -21,7 +21,8 @@ from connect.clients.rest_client import RestClient
 from connect.clients.security.tls import server_ssl_context, ssl_context
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
-from connect.runtime.herder import Herder
+from connect.runtime.connector_status import show_health
+from connect.runtime.herder import Herder, statuses_of
 from connectors.mirror.history.audit import open_trail
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class RestServer:
             config.admin_listeners or (), self._admin_app, "admin.listeners", config.admin_tls
         )
         self._trail = open_trail(props)
+        self._hide_health: Callable[[], None] = lambda: None
 
     def bind(self) -> None:
         """Bind all ports. Raises `ListenerUnavailable`, with no port bound."""
@@ -100,6 +102,7 @@ class RestServer:
     def herder_started(self, herder: Herder) -> None:
         """Set the herder that serves requests from now on."""
         self._site.herder = herder
+        self._hide_health = show_health(self._site.metrics, lambda: statuses_of(herder))
 
     def worker_ready(self) -> None:
         """Let `/health` report healthy from now on, if the herder responds."""
@@ -107,6 +110,7 @@ class RestServer:
 
     def stop(self) -> None:
         """Stop serving and free the ports. May be called repeatedly, and at any time."""
+        self._hide_health()
         for server in self._all():
             server.stop()
         trail, self._trail = self._trail, None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from connect.data import json_codec
 from connect.errors import CorruptData
+from connect.metrics.registry import MetricRegistry, MetricSample
 from connect.plugin import PartitionHealth
 from connect.runtime.errors import NotFound
 from connect.runtime.states import State, Status
@@ -18,9 +19,20 @@ __all__ = [
     "UnknownConnector",
     "decode_partitions",
     "encode_partitions",
+    "show_health",
 ]
 
+_GROUP = "connect-worker-metrics"
 _RUNS = frozenset({State.RUNNING, State.PAUSED})
+_WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
+"""Intended states. In any other state (FAILED, UNASSIGNED, RESTARTING) work waits that does not
+run."""
+
+
+def _is_well(status: Status) -> bool:
+    """Whether the state is healthy. RUNNING with a trace means that it keeps retrying the operation
+    in the trace."""
+    return status.state in _WELL and status.trace is None
 
 
 class UnknownConnector(NotFound):
@@ -53,6 +65,11 @@ class TaskStatus:
         return cls(number, status, tuple(partitions or ()), unknown)
 
     @property
+    def is_healthy(self) -> bool:
+        """Whether it runs as wanted, and all its partitions known here move or are caught up."""
+        return _is_well(self.status) and all(each.error is None for each in self.partitions)
+
+    @property
     def runs_elsewhere(self) -> bool:
         """Whether another worker can say what is not known here."""
         return self.unknown is not None and self.status.state in _RUNS
@@ -65,6 +82,11 @@ class ConnectorStatus:
     name: str
     status: Status
     tasks: tuple[TaskStatus, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the connector and all its tasks are healthy."""
+        return _is_well(self.status) and all(task.is_healthy for task in self.tasks)
 
 
 def encode_partitions(tasks: Mapping[int, Sequence[PartitionHealth]]) -> bytes:
@@ -104,3 +126,23 @@ def _decoded(fields: Mapping[str, Any]) -> PartitionHealth:
 def _count(fields: Mapping[str, Any], name: str) -> int | None:
     value = fields.get(name)
     return None if value is None else int(value)
+
+
+def show_health(
+    registry: MetricRegistry, statuses: Callable[[], Iterable[ConnectorStatus]]
+) -> Callable[[], None]:
+    """Publish for each connector of `statuses` whether it is healthy, until the returned function
+    is called.
+
+    A worker that lost its group stops its tasks, and with them goes every metric of theirs. This
+    one stays, so that an alert can be based on it.
+
+    `statuses` is called when the metrics are read, on any thread.
+    """
+
+    def read() -> Iterator[MetricSample]:
+        for each in statuses():
+            values = {"connector-healthy": float(each.is_healthy)}
+            yield MetricSample(_GROUP, {"connector": each.name}, values)
+
+    return registry.register_samples("the connectors' health", read)

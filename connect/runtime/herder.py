@@ -8,11 +8,13 @@ raise `NotLeader` or `NotAssigned`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from connect.clock import Deadline
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus
+from connect.runtime.errors import NotFound
 from connect.runtime.rest_entities import (
     ConfigInfo,
     ConfigInfos,
@@ -28,7 +30,7 @@ from connect.runtime.rest_entities import (
 )
 from connect.runtime.states import TargetState
 
-__all__ = ["Herder"]
+__all__ = ["Herder", "statuses_of"]
 
 
 class Herder(Protocol):
@@ -136,3 +138,13 @@ class Herder(Protocol):
         self, name: str, signature: tuple[str | None, str | None]
     ) -> Mapping[int, Sequence[PartitionHealth]]:
         """The partitions of the connector's tasks on this worker, by task number."""
+
+
+def statuses_of(herder: Herder) -> list[ConnectorStatus]:
+    """Return the statuses of all connectors of a worker's group."""
+    statuses = []
+    for name in herder.connectors():
+        # One may be deleted in between.
+        with suppress(NotFound):
+            statuses.append(herder.status(name))
+    return statuses

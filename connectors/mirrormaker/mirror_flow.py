@@ -19,7 +19,8 @@ from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.log_fields import with_log_fields
 from connect.loop import BackgroundLoop, Backoff, OnError
-from connect.runtime.connector_status import ConnectorStatus, UnknownConnector
+from connect.metrics.registry import MetricRegistry
+from connect.runtime.connector_status import ConnectorStatus, UnknownConnector, show_health
 from connect.runtime.errors import BadRequest, NotFound, NotLeader
 from connect.runtime.herder import Herder
 from connect.runtime.states import State, Status
@@ -85,14 +86,18 @@ class MirrorFlow:
         plan: FlowPlan,
         make_herder: Callable[[Callable[[], None]], FlowHerder],
         probe: Callable[[], object],
+        metrics: MetricRegistry,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`make_herder` returns a herder that is not started; its argument is called when the
         worker becomes group leader. `probe` fails within seconds if the target is unreachable,
-        which starting a herder would detect much later."""
+        which starting a herder would detect much later. `metrics`: gets the health of the flow's
+        connectors, also while there is no herder."""
         self.plan = plan
         self._make_herder = make_herder
         self._probe = probe
+        self._metrics = metrics
+        self._hide_health: Callable[[], None] = lambda: None
         self._clock = clock
         self._lock = threading.Lock()
         self._state = FlowState.STARTING
@@ -141,11 +146,13 @@ class MirrorFlow:
 
     def start(self) -> None:
         """Begin to start, and return at once."""
+        self._hide_health = show_health(self._metrics, self.statuses)
         self._loop.start()
 
     def stop(self, deadline: Deadline) -> bool:
         """Stop everything and store the final offsets. Returns False if something did not stop in
         time."""
+        self._hide_health()
         self._loop.request_stop()
         with self._lock:
             self._state = FlowState.STOPPED

@@ -192,7 +192,12 @@ class MirrorMaker:
         return plans
 
     def _make_flow(self, plan: FlowPlan) -> MirrorFlow:
-        return MirrorFlow(plan, partial(self._make_herder, plan), partial(self._probe, plan))
+        return MirrorFlow(
+            plan,
+            partial(self._make_herder, plan),
+            partial(self._probe, plan),
+            self.metrics.scoped({"flow": plan.name}),
+        )
 
     def renew(self, config: MirrorMakerConfig, deadline: Deadline) -> None:
         """Apply another config while flows run. Flows that are the same in it go on.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 
 import anyio
 from anyio import to_thread
@@ -21,8 +20,7 @@ from api.rest.health_document import health_document
 from api.rest.models import WorkerStatus
 from api.rest.worker_handle import STARTING, WorkerHandle
 from connect.errors import ConnectError
-from connect.runtime.errors import NotFound
-from connect.runtime.herder import Herder
+from connect.runtime.herder import Herder, statuses_of
 from connect.runtime.rest_entities import WorkerHealth
 from connectors.spark.session_state import SPARK_JOB_GROUP
 
@@ -97,12 +95,8 @@ async def _health(request: Request, *, verbose: bool) -> Response:
 
 def _details(herder: Herder, site: WorkerHandle) -> Mapping[str, object]:
     """The parts of dedicated mode's document about connectors, tasks, partitions and jobs."""
-    statuses = []
-    for name in herder.connectors():
-        # One may be deleted in between.
-        with suppress(NotFound):
-            statuses.append(herder.status(name))
-    document = health_document({"": statuses}, site.metrics.collect(SPARK_JOB_GROUP))
+    statuses = {"": statuses_of(herder)}
+    document = health_document(statuses, site.metrics.collect(SPARK_JOB_GROUP))
     return {key: document[key] for key in ("connectors", "jobs", "compiled_part")}
 
 

@@ -15,7 +15,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.http_server import ApiServer, ListenerUnavailable, parse_listener
-from api.rest.health_document import connector_is_healthy
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth
@@ -273,7 +272,7 @@ def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -
     ],
 )
 def test_what_counts_as_healthy(shown: ConnectorStatus, healthy: bool) -> None:
-    assert connector_is_healthy(shown) is healthy
+    assert shown.is_healthy is healthy
 
 
 def test_a_process_lives_before_its_flows_are_ready(worker: Worker, server: ApiServer) -> None:

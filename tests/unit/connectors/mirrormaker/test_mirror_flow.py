@@ -10,6 +10,7 @@ import pytest
 
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, ConfigError, ConnectError
+from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus, UnknownConnector
 from connect.runtime.errors import BadRequest, NotLeader
 from connect.runtime.rest_entities import ConnectorInfo
@@ -84,7 +85,7 @@ def workers() -> Workers:
 
 @pytest.fixture
 def flow(workers: Workers) -> Iterator[MirrorFlow]:
-    made = MirrorFlow(FlowPlan("A", "B", PLANNED), workers.make, workers.probe)
+    made = MirrorFlow(FlowPlan("A", "B", PLANNED), workers.make, workers.probe, MetricRegistry())
     yield made
     made.stop(Deadline(TIMEOUT_S))
 
