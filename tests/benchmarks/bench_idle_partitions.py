@@ -17,6 +17,7 @@ from connectors.mirror.copy.context import CopyContext, CopyListener, EngineEnvi
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.settings import EngineSettings
 from connectors.mirror.copy.stall_detector import StallDetector
+from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.copy.watch_list import SWEEP_S, WatchList
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
@@ -54,7 +55,7 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else PARTITIONS
     clock = FakeClock()
     context = _context(clock, count)
-    stalls, watched = StallDetector(context), WatchList(context)
+    stalls, watched = StallDetector(context, Throttle(context)), WatchList(context)
 
     def look(partitions: Iterable[PartitionCopy]) -> None:
         for partition in partitions:

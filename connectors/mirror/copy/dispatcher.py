@@ -68,7 +68,7 @@ class Dispatcher:
         self._validation = LogValidation(context, self.starts, self.tails)
         self._fetches = FetchResponseHandler(context, self._validation, self.throttle)
         self._produces = ProduceResponseHandler(context, self.producers, self.transactions)
-        self._stalls = StallDetector(context)
+        self._stalls = StallDetector(context, self.throttle)
         self.watched = WatchList(context)
         self.routing = BrokerRouting(context, self, self.throttle, self.transactions)
         self.departed: list[PartitionCopy] = []
@@ -196,6 +196,8 @@ class Dispatcher:
         now = context.loop.now()
         for node in self.routing.nodes:
             node.check_deadline(now)
+        for source in self.routing.sources.values():
+            source.look_for_bytes()
         watched = self.watched.take(self._stalls.silent(self.routing.sources))
         for partition in watched:
             partition.drop_anchor()

@@ -21,6 +21,7 @@ from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.throttle import Throttle
 
 __all__ = ["StallDetector"]
 
@@ -42,14 +43,16 @@ _ASK_TIMEOUT_S = 5.0
 class StallDetector:
     """Finds stalled partitions."""
 
-    def __init__(self, context: CopyContext) -> None:
+    def __init__(self, context: CopyContext, throttle: Throttle) -> None:
         fetch = context.settings.fetch
         self._context = context
+        self._throttle = throttle
         self._link = context.source
         self._loop = context.loop
         self._isolation = fetch.isolation_level
         self._silent_s = _SILENT_S + fetch.fetch_max_wait_ms / 1000
         self._probe_at = 0.0
+        self._nodes: Mapping[int, SourceNode] = {}
         self._asked = 0
 
     def silent(self, nodes: Mapping[int, SourceNode]) -> list[int]:
@@ -58,7 +61,7 @@ class StallDetector:
         return [
             number
             for number, node in nodes.items()
-            if node.waits_since is not None and node.waits_since < long_ago
+            if node.silent_since is not None and node.silent_since < long_ago
         ]
 
     def look(
@@ -68,6 +71,7 @@ class StallDetector:
         targets: Mapping[int, TargetNode],
     ) -> None:
         """Call once a second. `partitions`: all that are not at rest. `nodes`: of the source."""
+        self._nodes = nodes
         paused = not self._context.fetching  # On purpose.
         now = self._loop.now()
         unfetched: dict[TopicPartition, PartitionCopy] = {}
@@ -81,11 +85,21 @@ class StallDetector:
             partition.stall = None if paused else self._stall(partition, nodes, targets, now)
             ill = partition.error is not None
             partition.metrics.set_stuck(ill)
-            if (ill or partition.limited_by) and partition.position != UNKNOWN:
+            if self._is_unfetched(partition) and partition.position != UNKNOWN:
                 unfetched[partition.source] = partition
         if unfetched and now >= self._probe_at and not self._asked:
             self._probe_at = now + _PROBE_EVERY_S
             self._probe(unfetched)
+
+    def _is_unfetched(self, partition: PartitionCopy) -> bool:
+        """Whether no fetch response tells where its log ends now: it is not fetched, or a large
+        response takes long to arrive. A limit may hold back a partition that looks caught up."""
+        held = partition.limited_by is not None or partition.paced or self._throttle.holds
+        if held or partition.error is not None:
+            return True
+        node = self._nodes.get(partition.source_node)
+        since = None if node is None else node.waits_since
+        return since is not None and self._loop.now() - since > self._silent_s
 
     def _stall(
         self,
@@ -97,7 +111,7 @@ class StallDetector:
         if partition.leaving or partition.done:
             return None
         node = nodes.get(partition.source_node)
-        waits = None if node is None else node.waits_since
+        waits = None if node is None else node.silent_since
         if waits is not None and now - waits > self._silent_s and not partition.in_flight:
             return (
                 f"source broker {partition.source_node} has not responded {self._ago(now, waits)}"
@@ -117,6 +131,8 @@ class StallDetector:
                 "abort it (see kafka-transactions.sh find-hanging) if its producer is gone"
             )
         since = partition.progress[1]
+        if node is not None and not (partition.in_flight or partition.queue):
+            since = max(since, node.arriving_at)
         if partition.lag == 0 or now - since < _IDLE_S:
             return None
         what = "its position is not known" if partition.lag is None else "records wait"
@@ -158,8 +174,7 @@ class StallDetector:
         now_ms = self._loop.now_ms()
         for key, partition in asked.items():
             offset = found.get(key)
-            fetched = partition.error is None and partition.limited_by is None
-            if not isinstance(offset, int) or fetched:
+            if not isinstance(offset, int) or not self._is_unfetched(partition):
                 continue
             if kind == EARLIEST:
                 partition.log_start_offset = max(offset, partition.log_start_offset)

@@ -13,7 +13,7 @@ from connect.clients.cluster.broker_node import PATIENCE_S, BrokerNode
 from connect.clients.cluster.fetch_session import STALE_SESSION, FetchSession
 from connect.clients.config.settings import DEFAULT_MAX_PARTITION_FETCH_BYTES
 from connect.clients.errors import error_from_code
-from connect.clients.wire.channel import Response
+from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError
 from connect.protocol.messages import (
     FETCH_API,
@@ -70,6 +70,9 @@ class SourceNode(BrokerNode):
         self._reserved = 0
         self.waits_since: float | None = None
         """Since when a response is awaited, including earlier connections to this broker."""
+        self._seen_bytes: tuple[Channel, int] | None = None
+        self.arriving_at = 0.0
+        """When bytes of an awaited response were last seen to arrive, by `look_for_bytes`."""
         self._silent_until = 0.0
         self.held = 0
         self.paused = not context.fetching
@@ -163,6 +166,23 @@ class SourceNode(BrokerNode):
     def _note_waiting(self) -> None:
         if self.waits_since is None:
             self.waits_since = self._loop.now()
+
+    def look_for_bytes(self) -> None:
+        """Called every second. A large response over a slow link takes longer than a broker may be
+        silent, but its bytes arrive."""
+        channel = self.channel
+        if channel is None or self.waits_since is None:
+            self._seen_bytes = None
+            return
+        seen = self._seen_bytes
+        if seen is not None and seen[0] is channel and channel.bytes_in > seen[1]:
+            self.arriving_at = self._loop.now()
+        self._seen_bytes = (channel, channel.bytes_in)
+
+    @property
+    def silent_since(self) -> float | None:
+        """Since when a response is awaited of which nothing arrives; None if none is awaited."""
+        return None if self.waits_since is None else max(self.waits_since, self.arriving_at)
 
     def _note_waiting_to_connect(self) -> None:
         if self.paused:

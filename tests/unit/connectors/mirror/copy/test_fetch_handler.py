@@ -34,11 +34,14 @@ class Source:
 
     node_id = SOURCE_BROKER
     held = 0
-    waits_since = None
-    throttled_at = float("-inf")
+    silent_since = waits_since = None
+    arriving_at = throttled_at = float("-inf")
 
     def __init__(self) -> None:
         self.asked: dict[TopicPartition, int] = {}
+
+    def look_for_bytes(self) -> None:
+        """None arrive by themselves."""
 
     def want(self, partition: PartitionCopy) -> None:
         """Nothing is fetched by itself."""

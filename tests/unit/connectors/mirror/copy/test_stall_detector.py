@@ -17,6 +17,7 @@ from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
 from connectors.mirror.copy.stall_detector import StallDetector
+from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.contexts import context
@@ -46,10 +47,16 @@ class Watched:
         self.loop = SelectorLoop(self.clock)
         self.source = Source()
         self.context = context(self.loop, self.clock, self.source, None)
-        self.watch = StallDetector(self.context)
+        self.throttle = SimpleNamespace(holds=False)
+        self.watch = StallDetector(self.context, cast("Throttle", self.throttle))
         never = float("-inf")
         self.node = SimpleNamespace(
-            waits_since=None, throttled_at=never, role="source broker", node_id=1
+            silent_since=None,
+            waits_since=None,
+            arriving_at=never,
+            throttled_at=never,
+            role="source broker",
+            node_id=1,
         )
         self.target = SimpleNamespace(throttled_at=never, role="target broker", node_id=7)
         metrics = PartitionMetrics("s", "t", "copy", 0, clock=self.clock)
@@ -104,9 +111,26 @@ def test_records_that_come_after_a_long_rest_have_their_time(watched: Watched) -
 
 
 def test_a_broker_that_is_silent_is_told_also_of_one_that_was_caught_up(watched: Watched) -> None:
-    watched.node.waits_since = watched.loop.now()
+    watched.node.silent_since = watched.loop.now()
     assert watched.pass_by(5) is None
     assert "source broker 1 has not responded since" in str(watched.pass_by(2))
+
+
+def test_a_large_response_over_a_slow_link_is_no_stall(watched: Watched) -> None:
+    watched.partition.high_watermark = 200
+    watched.node.silent_since = watched.loop.now()
+    watched.node.waits_since = watched.loop.now()
+    for _ in range(60):
+        watched.node.silent_since = watched.node.arriving_at = watched.loop.now()
+        assert watched.pass_by(1) is None
+    assert watched.partition.high_watermark == watched.source.end, "the end is asked for meanwhile"
+    assert "has not responded since" in str(watched.pass_by(7))
+
+
+def test_a_limit_hides_no_records(watched: Watched) -> None:
+    watched.throttle.holds = True
+    assert watched.pass_by(5) is None
+    assert watched.partition.lag == 400, "the end is asked for while nothing is fetched"
 
 
 def test_a_quota_that_lets_nothing_through_is_named(watched: Watched) -> None:
