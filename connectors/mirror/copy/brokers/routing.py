@@ -162,6 +162,8 @@ class BrokerRouting:
                 # Either implies Describe, which alone would only lead to the next refusal.
                 needed = "Read" if side == "source" else "Write"
                 why += f"; grant {needed} on topic {key[0]} at the {side}"
+            if link.failure is not None:
+                why += f"; no broker of the {side} answers now: {link.failure}"
             partition.placement_error = (
                 f"the {side} partition {key[0]}-{key[1]} is not available: {why}"
             )
