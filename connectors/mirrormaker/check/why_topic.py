@@ -8,11 +8,16 @@ from contextlib import closing
 from typing import Any
 
 from connect.clients.librdkafka.admin import Admin
+from connect.clock import SYSTEM_CLOCK
+from connect.config.types import SecretStr
 from connect.config.worker import WorkerConfig
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
 from connectors.mirror.config.clients import source_admin, target_admin
+from connectors.mirror.config.history_url import flow_history_url, is_off
+from connectors.mirror.config.losses import LossKind
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import DefaultTopicFilter
+from connectors.mirror.history.queries import flow_events
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import LiveFlow, look_at_flow
 from connectors.mirror.inspect.stored_progress import stored_positions
@@ -31,6 +36,9 @@ LOSS_IS_NEAR_S = 24 * 3600.0
 SLOW_ANSWER_S = 1.0
 """Brokers list even 100,000 partitions in less, over a connection that is open."""
 
+_LOSS_KINDS = frozenset(kind.value for kind in LossKind)
+_LOSSES_MS = 24 * 3_600_000
+_EVENTS = 500
 _TIMEOUT_S = 30.0
 _SHOWN = 5
 
@@ -99,6 +107,7 @@ class _Topic:
         mine = [each for each in running or () if each["topic"] == topic]
         for step in _running_steps(mine, running is not None):
             self._found.add(step)
+        self._found.add(self._losses(topic))
         self._found.add(self._progress(topic, partitions, target_topics))
 
     def _reach(self, alias: str, admin: Admin, client: Any) -> bool:
@@ -198,6 +207,26 @@ class _Topic:
         answer = f"not partitions {numbers}{' and more' if len(lacking) > _SHOWN else ''}"
         remedy = "The next refresh assigns them; if not, see connect-mirror status"
         return Step(question, Verdict.WARN, answer, key, line, remedy)
+
+    def _losses(self, topic: str) -> Step:
+        question = "Were records lost in the last 24 hours?"
+        props = self._dedicated.properties
+        given = props.get("mirror.history.url")
+        url = flow_history_url(None if given is None else SecretStr(given), props)
+        if is_off(url):
+            key, line = self._key("mirror.history.url")
+            return Step(question, Verdict.OK, "not known: there is no history", key, line)
+        since_ms = SYSTEM_CLOCK.now_ms() - _LOSSES_MS
+        try:
+            events = flow_events(url, self._flow.source, self._flow.target, since_ms, _EVENTS)
+        except ConfigError as error:
+            return Step(question, Verdict.OK, f"not known: {error}")
+        lost = [row for row in events if row["topic"] == topic and row["kind"] in _LOSS_KINDS]
+        if not lost:
+            return Step(question, Verdict.OK, "no, by the history")
+        answer = f"yes, {sum(row['records'] for row in lost)}; the last time: {lost[0]['text']}"
+        remedy = "connect-mirror history lists all; backfill copies what the source still has"
+        return Step(question, Verdict.WARN, answer, remedy=remedy)
 
     def _progress(self, topic: str, partitions: int, target_topics: Mapping[str, int]) -> Step:
         question = "How far is the copy?"
