@@ -19,11 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import URLError
 
+import yaml
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from connect.errors import DeadlineExceeded
 from tests.support.mirrored import MirroredFlow
+from tests.support.monitoring import ALERTS
 from tests.support.served import page
 from tests.support.waiting import wait_until
 
@@ -35,8 +37,10 @@ _WHY = [sys.executable, "-m", "api.cli.connect_mirror.main", "why"]
 _PAUSE_S = 0.02
 _SOURCE, _WORKER = "kafka_connect_mirror_mirrorsourceconnector_", "kafka_connect_worker_connector_"
 
+_LOWEST = ("time_to_loss_ms", "connector_healthy")
+
 Samples = Mapping[str, float]
-"""The highest value of each metric."""
+"""The worst value of each metric: the highest one, but for those of `_LOWEST`."""
 
 _ALERTS: Mapping[str, Callable[[Samples, Samples], bool]] = {
     "MirrorPartitionStuck": lambda now, _: now.get(f"{_SOURCE}stuck") == 1,
@@ -47,6 +51,7 @@ _ALERTS: Mapping[str, Callable[[Samples, Samples], bool]] = {
         now.get(f"{_SOURCE}loss_count", 0) > before.get(f"{_SOURCE}loss_count", 0)
     ),
     "MirrorTaskFailed": lambda now, _: now.get(f"{_WORKER}failed_task_count", 0) > 0,
+    "MirrorUnhealthy": lambda now, _: now.get(f"{_WORKER}healthy", 1) == 0,
     "MirrorWorkerMissing": lambda now, _: (
         not now or now.get(f"{_WORKER}unassigned_task_count", 0) > 0
     ),
@@ -54,10 +59,17 @@ _ALERTS: Mapping[str, Callable[[Samples, Samples], bool]] = {
 """The expressions of the rules, for one flow, without the time for which they must hold."""
 
 
+def _held_s(alert: str) -> float:
+    """For how many seconds the rule's expression must be true."""
+    rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
+    held = str(next(rule["for"] for rule in rules if rule["alert"] == alert))
+    return float(held[:-1]) * {"s": 1, "m": 60}[held[-1]]
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the table. Seconds from the fault until a place named it; None where the place has
-    nothing to say about such a fault."""
+    """A line of the table. Seconds from the fault until a place named it, or the alert fired; None
+    where the place has nothing to say about such a fault."""
 
     fault: str
     health: float | None
@@ -76,7 +88,7 @@ def table() -> str:
     def seconds(value: float | None) -> str:
         return "" if value is None else f"{value:.0f} s"
 
-    head = "| broken | `/health` | dashboard | alert's expression | `why` |\n|---|---|---|---|---|"
+    head = "| broken | `/health` | dashboard | alert | `why` |\n|---|---|---|---|---|"
     lines = [
         f"| {row.fault} | {seconds(row.health)} | {seconds(row.dashboard)} | "
         f"{row.alert_name and f'`{row.alert_name}`, '}{seconds(row.alert)} | {seconds(row.why)} |"
@@ -86,15 +98,21 @@ def table() -> str:
 
 
 @contextmanager
-def writing(servers: str, topic: str, size: int = 100) -> Iterator[None]:
-    """Records come into partition 0 of a topic meanwhile, about 50 in a second."""
+def writing(servers: str, topic: str, *, size: int = 100, ahead_s: float = 0.0) -> Iterator[None]:
+    """Records come into partition 0 of a topic meanwhile, about 50 in a second; `ahead_s`: by how
+    much their producer's clock is ahead."""
     stop = threading.Event()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "log_level": 0})
 
     def write() -> None:
         while not stop.wait(_PAUSE_S):
             with suppress(BufferError):
-                producer.produce(topic, value=b"x" * size, partition=0)
+                producer.produce(
+                    topic,
+                    value=b"x" * size,
+                    partition=0,
+                    timestamp=round((time.time() + ahead_s) * 1000),
+                )
             producer.poll(0)
 
     thread = threading.Thread(target=write, name="trial-writer")
@@ -117,6 +135,7 @@ class Trial:
     file: Path
     topic: str
     _before: Samples = field(default_factory=dict)
+    _true_since: dict[str, float] = field(default_factory=dict)
 
     def ready(self) -> None:
         """Wait until the flow is well, and remember what the metrics say then."""
@@ -196,7 +215,12 @@ class Trial:
             return f"no answer: {error}"
 
     def _alert(self, name: str) -> str:
-        return name if _ALERTS[name](self._samples(), self._before) else ""
+        """The alert's name once its expression has been true for as long as the rule says."""
+        if not _ALERTS[name](self._samples(), self._before):
+            self._true_since.pop(name, None)
+            return ""
+        since = self._true_since.setdefault(name, time.monotonic())
+        return name if time.monotonic() - since >= _held_s(name) else ""
 
     def _samples(self) -> Samples:
         text = self._page("/metrics")
@@ -205,7 +229,7 @@ class Trial:
             return found
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                lowest = sample.name.endswith("time_to_loss_ms")
+                lowest = sample.name.endswith(_LOWEST)
                 known = found.get(sample.name, sample.value)
                 found[sample.name] = (min if lowest else max)(known, sample.value)
         return found

@@ -20,14 +20,16 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class TcpProxy:
-    """Passes bytes between clients and `port` of this machine. `delay_to_client_s` may be changed
-    at any time, for bytes that come from then on.
+    """Passes bytes between clients and `port` of this machine. `delay_to_client_s` and
+    `client_bytes_per_s`, the rate of each connection to a client, may be changed at any time, for
+    bytes that come from then on.
 
     One thread with an event loop of its own; all methods are for other threads.
     """
 
     def __init__(self, port: int) -> None:
         self.delay_to_client_s = 0.0
+        self.client_bytes_per_s = float("inf")
         self._upstream = port
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
@@ -122,8 +124,14 @@ class TcpProxy:
         gate = asyncio.Event()
         gate.set()
         self._gates.add(gate)
-        there = self._pump(client[0], server[1], gate, lambda: 0.0)
-        back = self._pump(server[0], client[1], gate, lambda: self.delay_to_client_s)
+        there = self._pump(client[0], server[1], gate, lambda: 0.0, lambda: float("inf"))
+        back = self._pump(
+            server[0],
+            client[1],
+            gate,
+            lambda: self.delay_to_client_s,
+            lambda: self.client_bytes_per_s,
+        )
         pumps = [asyncio.ensure_future(there), asyncio.ensure_future(back)]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -141,6 +149,7 @@ class TcpProxy:
         writer: asyncio.StreamWriter,
         gate: asyncio.Event,
         delay: Callable[[], float],
+        rate: Callable[[], float],
     ) -> None:
         """Until one side ends. What is delayed does not delay the reading of what follows."""
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
@@ -153,6 +162,7 @@ class TcpProxy:
                 await gate.wait()
                 writer.write(data)
                 await writer.drain()
+                await asyncio.sleep(len(data) / rate())
 
         delivering = asyncio.ensure_future(deliver())
         try:

@@ -60,8 +60,8 @@ def test_the_lag_of_a_flow(connect: str) -> None:
     assert document["partitions"][0]["partition"] == 0
     assert document["partitions"][2] == {
         "topic": "orders", "partition": 1, "records": 7, "seconds": 1.5, "bytes": 700,
-        "time_to_loss_seconds": 60.0, "error": None, "connector": "one", "task": 0,
-        "worker_id": WORKER,
+        "time_to_loss_seconds": 60.0, "error": None, "timestamps_ahead_seconds": None,
+        "connector": "one", "task": 0, "worker_id": WORKER,
     }  # fmt: skip
     unknown = document["partitions"][0]
     assert {unknown[key] for key in ("records", "seconds", "bytes", "time_to_loss_seconds")} == {
