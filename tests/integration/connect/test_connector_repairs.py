@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect.errors import Forbidden
+from connect.runtime.errors import Forbidden
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
 from tests.support.bench import BYTES, TIMEOUT_S, Bench
