@@ -73,7 +73,8 @@ class ConnectRecord:
         """Return a copy with other values in these fields. Transformations make many copies, and
         `dataclasses.replace` takes three times as long."""
         copy, put = object.__new__(type(self)), object.__setattr__
-        for name in _field_names(type(self)):
+        # mypy doubts that a class can be hashed.
+        for name in _field_names(type(self)):  # type: ignore[arg-type]
             put(copy, name, changes[name] if name in changes else getattr(self, name))
         return copy
 

@@ -255,14 +255,15 @@ class RecordErrors(Generic[T]):
         """Return the record after all transformations, or None if one dropped it. Raises as
         `run`.
         """
-        current: Rec | None = record
+        current = record
         for stage in chain:
-            if current is None:
-                break
             try:
-                current = stage.apply(current)
+                made = stage.apply(current)
             except Exception as error:  # noqa: BLE001 - plugin code; judged and reported
-                current = self._transform_again(error, original, stage, current)
+                made = self._transform_again(error, original, stage, current)
+            if made is None:
+                return None
+            current = made
         return current
 
     def _transform_again(
