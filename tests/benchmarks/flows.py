@@ -30,6 +30,8 @@ _HEADER_AND_NAME = MappingProxyType(
         "transforms.name.type": f"{_SMT}RegexRouter",
         "transforms.name.regex": r"(.*)",
         "transforms.name.replacement": f"$1{RENAMED}",
+        # Without it Java can only write headers of bytes.
+        "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
     }
 )
 
