@@ -68,8 +68,6 @@ class HeaderBytes(HeaderConverter):
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if value is None or isinstance(value, bytes):
             return value
-        if isinstance(value, str):
-            return value.encode()
         return self._text.to_bytes(topic, value, schema)
 
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
