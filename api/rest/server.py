@@ -11,6 +11,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from api.http_server import ApiServer
@@ -145,9 +146,10 @@ class RestServer:
 
 def rest_client(config: RestConfig) -> RestClient:
     """Create the client for requests to other workers. It presents this worker's own
-    certificate."""
-    protocols = {listener.protocol for listener in config.listeners}
-    return RestClient(ssl_context(config.tls) if "https" in protocols else None)
+    certificate, and trusts what its properties say also if only the others have https."""
+    if any(listener.protocol == "https" for listener in config.listeners):
+        return RestClient(ssl_context(config.tls))
+    return RestClient(partial(ssl_context, config.tls) if config.tls else None)
 
 
 def _servers(

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
-from connect.errors import RetriableError
+from connect.errors import ConfigError, RetriableError
 
 __all__ = ["RestAnswer", "RestClient", "WorkerUnreachable"]
 
@@ -36,11 +36,15 @@ class RestAnswer:
 
 
 class RestClient:
-    """An HTTP client. `tls` is the context for https URLs; None trusts the system's
-    certificates.
+    """An HTTP client. `tls` is the context for https URLs, or makes it for the first such URL; None
+    trusts the system's certificates.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        tls: ssl.SSLContext | Callable[[], ssl.SSLContext] | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
         self._tls = tls
         self._timeout_s = timeout_s
 
@@ -68,12 +72,14 @@ class RestClient:
                 answer = connection.getresponse()
                 found = {name.lower(): value for name, value in answer.getheaders()}
                 return RestAnswer(answer.status, answer.read(_MAX_BODY_BYTES), found)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError, ConfigError) as error:
             reason = str(error) or type(error).__name__
             raise WorkerUnreachable(f"{method} {url}: {reason}") from error
 
     def _connection(self, url: SplitResult, timeout_s: float) -> http.client.HTTPConnection:
         host = url.hostname or ""
         if url.scheme == "https":
+            if self._tls is not None and not isinstance(self._tls, ssl.SSLContext):
+                self._tls = self._tls()
             return http.client.HTTPSConnection(host, url.port, timeout=timeout_s, context=self._tls)
         return http.client.HTTPConnection(host, url.port, timeout=timeout_s)

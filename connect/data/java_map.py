@@ -7,6 +7,7 @@ in iteration order. A record's partition depends on its key's bytes, and so on t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 from connect.data.java_numbers import narrow
@@ -21,6 +22,8 @@ _DEFAULT_BUCKETS = 16
 _LOAD = 0.75
 # For larger maps the order is not computed, as nobody is likely to depend on it.
 _MOST = 1 << 16
+_SHORT_NAME = 64
+"""The longest names whose hash is remembered, which bounds memory."""
 
 
 def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict[K, V]:
@@ -60,13 +63,19 @@ def _hash(key: object) -> int | None:
     if key is None:
         return 0
     if isinstance(key, str):
-        return _string_hash(key)
+        return _name_hash(key) if len(key) <= _SHORT_NAME else _string_hash(key)
     if isinstance(key, bool):
         return 1231 if key else 1237
     if isinstance(key, int):
         long = narrow(key, 64)
         return (long ^ (long >> 32)) & 0xFFFFFFFF
     return None
+
+
+@lru_cache(maxsize=4096)
+def _name_hash(name: str) -> int:
+    """Return the hash code of a name. Those of one record come again in the next."""
+    return _string_hash(name)
 
 
 def _string_hash(text: str) -> int:

@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias, Union
 
 from connect.data.java_numbers import Float32, double_text, float_text
@@ -35,6 +36,9 @@ JsonValue: TypeAlias = Union[
     "Sequence[JsonValue]",
     None,
 ]
+
+_SHORT_NAME = 64
+"""The longest names that are remembered, which bounds memory."""
 
 _NEEDS_ESCAPE = re.compile('[\\x00-\\x1f"\\\\\\ud800-\\udfff\\U00010000-\\U0010ffff]')
 _SHORT_ESCAPES = {
@@ -97,7 +101,8 @@ def _write_map(value: Mapping[str, JsonValue], out: list[str]) -> None:
     for name, member in value.items():
         if not isinstance(name, str):
             raise ConnectError(f"A JSON object's names must be strings, not {type(name).__name__}")
-        out.append(f"{separator}{_string(name)}:")
+        written = _name(name) if len(name) <= _SHORT_NAME else _string(name)
+        out.append(f"{separator}{written}:")
         _write(member, out)
         separator = ","
     out.append("}" if value else "{}")
@@ -114,6 +119,12 @@ def _write_list(value: Sequence[JsonValue], out: list[str]) -> None:
 
 def _string(text: str) -> str:
     return f'"{_NEEDS_ESCAPE.sub(_escape, text)}"'
+
+
+@lru_cache(maxsize=4096)
+def _name(name: str) -> str:
+    """Return the text of a name. Those of one record come again in the next."""
+    return _string(name)
 
 
 def _escape(match: re.Match[str]) -> str:

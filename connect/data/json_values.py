@@ -35,8 +35,14 @@ class JsonOptions:
     replace_nulls: bool = True
 
 
+_PLAIN = frozenset({str, bool, int, float})
+"""Types whose values without a schema are their own payload."""
+
+
 def to_json(schema: Schema | None, value: object, options: JsonOptions) -> JsonValue:
     """Return the JSON payload of a value. Raises `DataError` if it does not match its schema."""
+    if schema is None and type(value) in _PLAIN:
+        return value  # type: ignore[return-value]
     if value is None:
         if schema is None:
             return None
@@ -171,6 +177,8 @@ def from_json(schema: Schema | None, value: JsonValue, options: JsonOptions) -> 
 
 
 def _schemaless(value: JsonValue, options: JsonOptions) -> object:
+    if isinstance(value, str):
+        return value
     if isinstance(value, dict):
         return {name: _schemaless(member, options) for name, member in value.items()}
     if isinstance(value, list):

@@ -158,7 +158,9 @@ def read_single_records(
     return len(batches)
 
 
-def read_batch_records(batch: memoryview, from_offset: int, limit: int, into: Columns) -> int:
+def read_batch_records(
+    batch: memoryview | bytes, from_offset: int, limit: int, into: Columns
+) -> int:
     """Append the records at or after `from_offset` of a whole magic 2 batch.
 
     Returns the decompressed size of its records in bytes; `limit` is the most allowed. Raises

@@ -182,7 +182,11 @@ class Bench:
             f"{flow.name}: {records:,} records of {payload.value_bytes:.0f} bytes, "
             f"{payload.batch_records} in a batch of {payload.batch_bytes:,.0f} bytes"
         )
-        contents = None if self._quick else digest(arena.source, topic, flow.partitions, records)
+        contents = None
+        if not self._quick:
+            contents = digest(
+                arena.source, topic, flow.partitions, records, headers=not flow.transforms
+            )
         if arena.link is not None:
             arena.link.delay(FAR_S)
         for turn in range(1 if self._quick else 0, self._rounds + 1):

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from connect.clock import SYSTEM_CLOCK, Deadline
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, KafkaRuntime, kafka_runtime
 from deploy.brokers.places import Place
+from tests.benchmarks.flows import RENAMED
 from tests.benchmarks.systems import System, flow_properties
 from tests.benchmarks.watching import EndOffsets, ProcessUse
 from tests.support.long_link import LongLink
@@ -54,17 +55,19 @@ _SETTLE_S = 10.0
 
 
 class Mirror:
-    """A mirror that runs. `launched`: monotonic seconds."""
+    """A mirror that runs. `launched`: monotonic seconds. `ending`: what transformations put after
+    the names of topics."""
 
-    def __init__(self, alias: str, process: GuardedProcess, launched: float) -> None:
+    def __init__(self, alias: str, process: GuardedProcess, launched: float, ending: str) -> None:
         self.alias = alias
+        self._ending = ending
         self.process = process
         self.launched = launched
         self.use = ProcessUse(process.pid)
 
     def remote(self, topic: str) -> str:
         """The name of a topic's copy."""
-        return f"{self.alias}.{topic}"
+        return f"{self.alias}.{topic}{self._ending}"
 
     def check(self) -> None:
         """Raise with the log's name if the mirror has ended by itself."""
@@ -102,21 +105,26 @@ class Arena:
         existing: Mapping[str, int] | None = None,
         *,
         plain: bool = False,
+        transforms: Mapping[str, str] | None = None,
     ) -> Iterator[Mirror]:
         """Run a mirror of `topics` with a source alias nobody had before; all that it wrote is
         deleted afterwards. `existing`: topics, with their partitions, whose copies are created
         before the launch, so that creating them is not measured. `plain`:
-        nothing is switched off."""
+        nothing is switched off. `transforms`: of the flow, as in `flows.Flow`."""
         self._runs += 1
         alias = f"run{self._runs}"
+        ending = RENAMED if transforms else ""
         for topic, partitions in (existing or {}).items():
-            create_led_topic(self.target, f"{alias}.{topic}", partitions)
+            create_led_topic(self.target, f"{alias}.{topic}{ending}", partitions)
         properties = flow_properties(
             alias,
             self.source,
             self.target,
             topics,
-            system.tuning(alias, codec),
+            {
+                **system.tuning(alias, codec),
+                **{f"{alias}->target.{key}": value for key, value in (transforms or {}).items()},
+            },
             plain=plain,
         )
         name = f"{alias}-{system.name}"
@@ -125,7 +133,7 @@ class Arena:
             self._kafka, properties, self._logs / name, self._logs / f"{name}.log"
         )
         try:
-            yield Mirror(alias, process, launched)
+            yield Mirror(alias, process, launched, ending)
             process.stop(_STOP_S)
         finally:
             process.close()

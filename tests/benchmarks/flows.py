@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from connect.protocol.compression import CODEC_NAMES
@@ -10,10 +12,28 @@ from tests.benchmarks.payloads import PayloadKind
 
 __all__ = ["FLOWS", "QUICK_FLOWS", "Flow"]
 
+RENAMED = "-renamed"
+"""The end of the names that transformations give."""
 BATCH_BYTES = 64 * 1024
 FAR_BATCH_BYTES = 256 * 1024
 TEN_RECORDS_BYTES = 6 * 1024
 """A batch of ten of the JSON events."""
+
+
+_SMT = "org.apache.kafka.connect.transforms."
+_HEADER_AND_NAME = MappingProxyType(
+    {
+        "transforms": "note, name",
+        "transforms.note.type": f"{_SMT}InsertHeader",
+        "transforms.note.header": "by",
+        "transforms.note.value.literal": "mirror",
+        "transforms.name.type": f"{_SMT}RegexRouter",
+        "transforms.name.regex": r"(.*)",
+        "transforms.name.replacement": f"$1{RENAMED}",
+        # Without it Java can only write headers of bytes.
+        "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +54,8 @@ class Flow:
     """Whether mirrors run with what users get: nothing is switched off."""
     far: bool = False
     """Whether the source is behind a link with a long way (`arena.FAR_S`)."""
+    transforms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Properties of the flow `A->B`, without its name before them."""
 
     @property
     def codec_number(self) -> int:
@@ -92,6 +114,12 @@ FLOWS = {
             "defaults",
             "JSON, 64 KB batches, lz4; mm2.properties as users have it",
             "json", "lz4", BATCH_BYTES, 4, 3_000_000, 400_000, "none", plain=True,
+        ),
+        Flow(
+            "transforms",
+            "JSON, 64 KB batches, lz4; a header inserted and the topic renamed by transformations",
+            "json", "lz4", BATCH_BYTES, 4, 1_000_000, 200_000, "not slower",
+            transforms=_HEADER_AND_NAME,
         ),
         Flow(
             "link",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 
 from connect.errors import BrokerUnavailable, ConnectError
@@ -19,10 +20,12 @@ class TellingSinkConnector(SimpleSinkConnector):
 
 
 class TellingSinkTask(SinkTask):
-    """Options: `mode` = "fails", "refuses" (each second put) or "forgets" (the first commit)."""
+    """Options: `mode` = "fails", "refuses" (each second put), "forgets" (the first commit) or
+    "slow" (the first put takes `silent.ms`)."""
 
     def start(self, config: Mapping[str, str]) -> None:
         self._mode, self._topic = config.get("mode"), config["topic"]
+        self._silent_s = int(config.get("silent.ms", "0")) / 1000
         self._puts = self._commits = 0
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
@@ -37,6 +40,8 @@ class TellingSinkTask(SinkTask):
             raise BrokerUnavailable("the other side is away")
         for record in records:
             self._tell(f"put {record.original_offset} {record.value!r}")
+        if self._mode == "slow" and self._puts == 1:
+            threading.Event().wait(self._silent_s)
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         if offsets:

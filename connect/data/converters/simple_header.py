@@ -30,7 +30,7 @@ class SimpleHeaderConverter(HeaderConverter):
             )
 
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
-        text = text_of(schema, value)
+        text = value if isinstance(value, str) else text_of(schema, value)
         return None if text is None else text.encode()
 
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:

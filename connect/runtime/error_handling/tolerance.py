@@ -16,13 +16,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.connector import CONNECTOR_KEYS
 from connect.config.definition import ConfigDef
 from connect.data.record import ConnectRecord
-from connect.data.transforms.chain import TransformChain
+from connect.data.transforms.chain import TransformChain, TransformStage
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import is_retriable
 from connect.runtime.error_handling.metrics import ErrorMetrics
@@ -218,6 +219,18 @@ class RecordErrors(Generic[T]):
             return operation(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - plugin code; judged and reported
             failure = error
+        again = partial(operation, *args, **kwargs)
+        return self._again(failure, original, stage, executing, again)
+
+    def _again(
+        self,
+        failure: Exception,
+        original: T,
+        stage: Stage,
+        executing: str,
+        operation: Callable[[], R],
+    ) -> R:
+        """Return the result of an operation that failed once. Raises as `run`."""
         began = self._clock.monotonic()
         attempt = 1
         while is_retriable(failure):
@@ -232,7 +245,7 @@ class RecordErrors(Generic[T]):
                 raise RetriesInterrupted from failure
             attempt += 1
             try:
-                return operation(*args, **kwargs)
+                return operation()
             except Exception as error:  # noqa: BLE001 - plugin code; judged and reported
                 failure = error
         self._give_up(ErrorReport(original, stage, executing, failure))
@@ -242,17 +255,25 @@ class RecordErrors(Generic[T]):
         """Return the record after all transformations, or None if one dropped it. Raises as
         `run`.
         """
-        current: Rec | None = record
+        current = record
         for stage in chain:
-            if current is None:
-                break
             try:
-                current = self.run(
-                    original, Stage.TRANSFORMATION, stage.class_name, stage.apply, current
-                )
-            except TaskFailed as error:
-                raise TaskFailed(f"transforms.{stage.alias}: {error}") from error.__cause__
+                made = stage.apply(current)
+            except Exception as error:  # noqa: BLE001 - plugin code; judged and reported
+                made = self._transform_again(error, original, stage, current)
+            if made is None:
+                return None
+            current = made
         return current
+
+    def _transform_again(
+        self, failure: Exception, original: T, stage: TransformStage, record: Rec
+    ) -> Rec | None:
+        again = partial(stage.apply, record)
+        try:
+            return self._again(failure, original, Stage.TRANSFORMATION, stage.class_name, again)
+        except TaskFailed as error:
+            raise TaskFailed(f"transforms.{stage.alias}: {error}") from error.__cause__
 
     def failed(self, report: ErrorReport[T]) -> Future[None]:
         """Handle a failure of this record outside of `run`. Done when it is reported durably.

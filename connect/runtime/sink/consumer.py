@@ -118,6 +118,10 @@ class SinkConsumer:
             if error is None:
                 good.append(message)
                 continue
+            if error.code() == confluent_kafka.KafkaError._MAX_POLL_EXCEEDED:
+                # A put took too long, which the client has logged. It has left the group, loses its
+                # partitions in the next poll, and joins again, as Java's does.
+                continue
             topic = message.topic()
             group = self._consumer_group
             needs = f"Read on topic {topic}" if topic else f"Read on group {group}"

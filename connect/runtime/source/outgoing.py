@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from connect.data.converters.base import Converter
+from connect.data.converters.byte_array import ByteArrayConverter
 from connect.data.record import SourceRecord, as_header
+from connect.data.schema import Schema, Type
 from connect.data.transforms.chain import TransformChain
 from connect.errors import ConnectError
 from connect.runtime.error_handling.tolerance import RecordErrors, Stage
@@ -10,6 +13,9 @@ from connect.runtime.source.producer import OutgoingRecord
 from connect.runtime.tasks.record_converters import RecordConverters
 
 __all__ = ["OutgoingRecords"]
+
+_BYTES = Type.BYTES
+_SAME_BYTES = ByteArrayConverter.to_bytes
 
 
 class OutgoingRecords:
@@ -50,20 +56,20 @@ class OutgoingRecords:
                 self._headers,
                 transformed,
             )
-        key = run(
+        key = self._bytes(
             original,
             Stage.KEY_CONVERTER,
             converters.key_class,
-            converters.key.to_bytes,
+            converters.key,
             topic,
             transformed.key,
             transformed.key_schema,
         )
-        value = run(
+        value = self._bytes(
             original,
             Stage.VALUE_CONVERTER,
             converters.value_class,
-            converters.value.to_bytes,
+            converters.value,
             topic,
             transformed.value,
             transformed.value_schema,
@@ -75,6 +81,26 @@ class OutgoingRecords:
                 f" (none) or milliseconds since 1970"
             )
         return OutgoingRecord(topic, transformed.partition, timestamp_ms, key, value, headers)
+
+    def _bytes(
+        self,
+        original: SourceRecord,
+        stage: Stage,
+        name: str,
+        converter: Converter,
+        topic: str,
+        data: object,
+        schema: Schema | None,
+    ) -> bytes | None:
+        """Return a key or value as its converter writes it. Mirrored bytes, most of all records,
+        take the short way."""
+        if (
+            type(converter).to_bytes is _SAME_BYTES
+            and isinstance(data, bytes)
+            and (schema is None or schema.type is _BYTES)
+        ):
+            return data
+        return self._errors.run(original, stage, name, converter.to_bytes, topic, data, schema)
 
     def _headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
         to_bytes = self._converters.header.to_bytes

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from connect.clients.errors import broker_code
 from connect.clients.librdkafka.record_sender import Delivered, RecordSender
@@ -25,8 +24,7 @@ __all__ = ["OutgoingRecord", "SourceProducer"]
 _ONE_BY_ONE = {"batch.num.messages": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingRecord:
+class OutgoingRecord(NamedTuple):
     """A record to produce. `partition` None: decided by the key; `timestamp_ms` None: now."""
 
     topic: str

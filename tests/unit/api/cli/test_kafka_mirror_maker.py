@@ -139,6 +139,44 @@ def test_the_pages_table_has_every_option(heading: str, parser: argparse.Argumen
     assert listed == declared
 
 
+# Of each release of Kafka whose kafka-mirror-maker.sh had other options than the one before.
+FORMER_OPTIONS = {
+    "0.7": """
+        --consumer.config --producer.config --whitelist --blacklist --num.streams
+        --num.producers --queue.size --help
+    """,
+    "0.8.2": """
+        --consumer.config --producer.config --whitelist --blacklist --num.streams --queue.size
+        --offset.commit.interval.ms --abort.on.send.failure --message.handler
+        --message.handler.args --consumer.rebalance.listener --rebalance.listener.args --help
+    """,
+    "0.9": """
+        --consumer.config --producer.config --whitelist --blacklist --num.streams --new.consumer
+        --offset.commit.interval.ms --abort.on.send.failure --message.handler
+        --message.handler.args --consumer.rebalance.listener --rebalance.listener.args --help
+    """,
+    "3.9": """
+        --consumer.config --producer.config --whitelist --include --num.streams
+        --offset.commit.interval.ms --abort.on.send.failure --message.handler
+        --message.handler.args --consumer.rebalance.listener --rebalance.listener.args --help
+        --version
+    """,
+}
+
+
+@pytest.mark.parametrize("release", FORMER_OPTIONS)
+def test_the_page_and_the_parser_know_the_options_of_every_release(release: str) -> None:
+    section = PAGE.partition("## Every option")[2].partition("\n## ")[0]
+    known = {
+        option
+        for action in kafka_mirror_maker.option_parser()._actions
+        for option in action.option_strings
+    }
+    for option in FORMER_OPTIONS[release].split():
+        assert f"`{option}`" in section
+        assert option in known
+
+
 @pytest.mark.parametrize("key", sorted({*OLD_CONSUMER_KEYS, *OLD_PRODUCER_KEYS}))
 def test_the_page_names_every_old_key(key: str) -> None:
     assert f"`{key}`" in PAGE.partition("## Every old key")[2]

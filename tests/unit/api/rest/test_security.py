@@ -207,6 +207,28 @@ def test_workers_ask_each_other_with_their_certificates(
     assert answer.error == (404, "Connector c not found")
 
 
+@pytest.mark.parametrize(("follower_tls", "leader_tls"), [(True, False), (False, True)])
+def test_a_follower_asks_a_leader_of_the_other_scheme(
+    herder: InMemoryHerder,
+    start_server: StartServer,
+    authority: Authority,
+    tmp_path: Path,
+    follower_tls: bool,
+    leader_tls: bool,
+) -> None:
+    """As during a change from one to the other: the stores are there, the listeners differ."""
+    https = stores(authority, tmp_path)
+    http = {**https, "listeners": "http://127.0.0.1:0"}
+    leading = InMemoryHerder()
+    leader = start_server(leading, https if leader_tls else http)
+    herder.problems["delete_connector"] = NotLeader("no", leader)
+    follower = start_server(herder, https if follower_tls else http)
+    assert leader.startswith("https:") is leader_tls
+    tls = authority.client_context() if follower_tls else None
+    answer = call(follower, "DELETE", "/connectors/c", tls=tls)
+    assert answer.error == (404, "Connector c not found")
+
+
 def test_http_and_https_side_by_side(
     herder: InMemoryHerder, authority: Authority, tmp_path: Path
 ) -> None:
