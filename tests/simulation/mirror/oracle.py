@@ -66,6 +66,8 @@ class Oracle:
         self._complete_to: dict[TopicPartition, int] = {}
         self._chain: dict[TopicPartition, int] = {}
         """Next source offset of partitions that only exactly-once sessions copied since."""
+        self._unfenced: dict[TopicPartition, int] = {}
+        """The least position that was stored outside transactions since one was stored in them."""
         self.newest_sync: dict[TopicPartition, OffsetSync] = {}
         self.read_offsets: Callable[[], None] = lambda: None
         """Calls `stored` with what is new in the offsets topic."""
@@ -108,6 +110,10 @@ class Oracle:
             )
         session.began[key] = position
         session.next.pop(key, None)
+        if self._unfenced.get(key, position + 1) <= position:
+            session.copies_again.add(key)
+        else:
+            session.copies_again.discard(key)
 
     def _first_positions(self) -> dict[TopicPartition, int]:
         """Those in the map's topic now."""
@@ -204,8 +210,10 @@ class Oracle:
         position = int(offset["offset"] or 0) + 1
         before = self._stored.get(partition)
         self._stored[partition] = position
-        if not batch.transactional:
-            self._chain.pop(partition, None)
+        if batch.transactional:
+            self._unfenced.pop(partition, None)
+        else:
+            self._unfenced[partition] = min(position, self._unfenced.get(partition, position))
         writer = self._offset_writers.pop(batch, None)
         writer = writer or self._sessions.get((batch.producer, batch.producer_epoch))
         if writer is None or writer.superseded:
@@ -258,8 +266,9 @@ class Oracle:
                     f" record {lost} is left out and was not reported as lost"
                 )
         if session.exactly_once:
-            chained = self._chain.get(key)
-            if chained is not None and copy.source < chained:
+            chained = None if key in session.copies_again else self._chain.get(key)
+            session.copies_again.discard(key)
+            if copy.source < max(expected, chained or 0):
                 raise Finding(
                     f"{key}: source {copy.source} is committed twice, now by {session.name}"
                 )
