@@ -84,8 +84,9 @@ class Oracle:
         self.read_offsets()
         stored = self._stored.get(key)
         complete = self._complete_to.get(key)
-        # What the target acknowledged to this session is copied, though it may not be stored.
-        copied = session.acked.get(key, 0)
+        # What the target acknowledged to this session is copied, though it may not be stored, and
+        # so is what was stored when it first began; others may have stored earlier positions since.
+        copied = max(session.acked.get(key, 0), session.began.get(key, 0))
         if stored is not None and position > max(stored, copied):
             lost = self._sources[key].unexplained(max(stored, copied), position)
             if lost is not None and session.superseded:
@@ -109,6 +110,7 @@ class Oracle:
                 f" acknowledged to it everything before {acked}"
             )
         session.began[key] = position
+        session.ends[key] = self._copies[key].log.end
         session.next.pop(key, None)
         if self._unfenced.get(key, position + 1) <= position:
             session.copies_again.add(key)
@@ -173,8 +175,10 @@ class Oracle:
                             f" the target, where {copy} is"
                         )
                 copy = copies.at.get(target)
-                if copy is not None and self._session_of(copy) is not session:
-                    # An earlier session's, which a crash had left there: not copied again.
+                own = copy is not None and self._session_of(copy) is session
+                if copy is not None and not (own and target >= session.ends.get(key, 0)):
+                    # A crash had left it there, or it was answered when the partition had left:
+                    # found, and not copied again.
                     session.next[key] = first + count
                     for at in range(target, target + count):
                         self._finders[key, at] = session
