@@ -272,11 +272,18 @@ class TaskHost:
             self._serve_requests()
             if self._want_paused != self._is_paused:
                 self._apply_pause()
-            if not self._thawed.is_set():
+            if not self._may_turn():
                 self._thawed.wait(_FROZEN_LOOK_S)
             elif not self._lend_turns():
                 self._task.turn()
                 self._show_trouble()
+
+    def _may_turn(self) -> bool:
+        """Whether the task is neither frozen nor asked to stop.
+
+        A stop thaws it, so the stop is read last: a disowned task takes no turn.
+        """
+        return self._thawed.is_set() and self._stop_deadline is None
 
     def _lend_turns(self) -> bool:
         """Lend the turns until the thread has something to do. Return False if they cannot be lent.

@@ -32,6 +32,7 @@ from connectors.mirror.copy.positions.offset_reset import OffsetReset
 from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
+from connectors.mirror.copy.transactions.states import Phase
 from connectors.mirror.offsets.log_identity import LogIdentity
 from tests.simulation.mutants import Mutant, replaced
 
@@ -171,6 +172,16 @@ def _spoil_commits(self: TransactionManager, reason: str) -> None:
 # Found by the simulator.
 
 
+def _fail_while_aborting(self: TransactionManager, error: ConnectError) -> None:
+    if self._life.phase is Phase.ABORTING:
+        self.fail(error)
+    else:
+        _judge(self, error)
+
+
+_judge = TransactionManager.judge
+
+
 def _only_while_connected(self: BrokerNode, now: float) -> None:
     if self.channel is not None:
         _check_deadline(self, now)
@@ -294,6 +305,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "copier",
         "15: a partition that cannot be added while a commit is under way ends the task.",
         _all((TransactionManager, "_abort", _spoil_commits)),
+    ),
+    Mutant(
+        "refusal while aborting",
+        "copier",
+        "A partition that cannot be added while a transaction is aborted ends the task.",
+        _all((TransactionManager, "judge", _fail_while_aborting)),
     ),
     Mutant(
         "no way back to a broker",

@@ -61,8 +61,9 @@ class PairOracle:
         to, all of them have to be on the target, whatever happens to the copier."""
         self._copied_again: frozenset[int] = frozenset()
         """Those that it has begun to copy again since `check_copied_again`."""
-        self._went_back: tuple[int, int] | None = None
-        """(source offset, end of the target's log then) of the last reported loss."""
+        self._moved_to: dict[int, int] = {}
+        """Source offset at which a reported loss made copying go on -> the end of the target's log
+        then."""
         self.target_losses_due = 0
         self.acked_end = 0
         """The target offset up to which the copier was told that its records are there."""
@@ -215,7 +216,7 @@ class PairOracle:
     def goes_back(self, resume: int, end: int) -> None:
         """A loss is being reported: copying goes on at this source offset. `end`: of the target's
         log."""
-        self._went_back = resume, end
+        self._moved_to[resume] = end
 
     # The target's log.
 
@@ -365,8 +366,7 @@ class PairOracle:
         """Exactly once: nothing at or after this stored position is committed on the target."""
         if self.suspended or self.settled_life != self.truth.life or not self.sequence:
             return
-        back, end = self._went_back or (None, 0)
-        if back == position and self.bases[-1] < end:
+        if self.bases[-1] < self._moved_to.get(position, 0):
             return  # a loss moved it back, and nothing was copied since
         record = self.truth.records[self.sequence[-1]]
         if record.state is RecordState.VANISHED:

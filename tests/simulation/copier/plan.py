@@ -169,6 +169,9 @@ def plan_for(seed: int) -> Plan:
     stops = _stops(later) if later.random() < 0.2 else {}
     if later.random() < (0.25 if exactly_once else 0.1):
         troubles.append("refused again")
+    # And this.
+    if exactly_once and random.Random(seed * 41 + 13).random() < 0.1:
+        troubles.append("refused late")
     late_answer = "source recreated" in troubles and later.random() < 0.3
     keeps_facts = exactly_once or bool(hard_to_know) or apart.random() < 0.6
     quarantine = rng.random() < 0.3

@@ -57,6 +57,7 @@ class Troubles:
             "target leaderless": self._leaderless,
             "small messages": self._small_messages,
             "refused again": self._refused_again,
+            "refused late": self._refused_late,
             "forgotten producers": self._forget_producers,
             "target unclean": self._target_unclean,
             "target recreated": self._target_recreated,
@@ -222,6 +223,12 @@ class Troubles:
     def _refuse_again(self, partition: SimulatedPartition) -> None:
         self._cut_leader(partition)
         self._allow_at_most(partition, 60)
+
+    def _refused_late(self) -> None:
+        """Partitions cannot be added to a transaction, and while the answer is on its way the rest
+        of it is to be committed."""
+        if self._world.coordinator is not None:
+            self._world.coordinator.refuse_late(lambda: self._world.command("commit"))
 
     def _cut_leader(self, partition: SimulatedPartition) -> None:
         leader = self._target.brokers.get(partition.leader)

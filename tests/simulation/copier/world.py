@@ -27,7 +27,7 @@ from tests.simulation.copier.trouble import Troubles
 from tests.simulation.copier.worker import OFFSETS, SOURCE, TARGET, Stored, Worker, WorkerEvents
 from tests.simulation.copier.writer import SourceWriter
 from tests.simulation.kafka.cluster import Cluster
-from tests.simulation.kafka.coordinator import Coordinator, CoordinatorFaults
+from tests.simulation.kafka.coordinator import Coordinator
 from tests.simulation.kafka.log import Batch
 from tests.simulation.kafka.network import Network, ProcessDied
 from tests.simulation.kafka.partition import SimulatedPartition
@@ -282,6 +282,8 @@ class CopierWorld:
             self._paused_until = self.time.monotonic() + self.rng.random()
         elif name == "limit" and limits is not None:
             engine.limit(limits, 1.0)
+        elif name == "commit":
+            engine.request_commit()
         elif name == "reassign" and not self.plan.exactly_once:
             self._reassign()
 
@@ -551,7 +553,7 @@ class CopierWorld:
         for partition in self.target.partitions:
             partition.max_message_bytes = 1 << 20
         if self.coordinator is not None:
-            self.coordinator.faults = CoordinatorFaults()
+            self.coordinator.heal()
         for writer in self.writers.values():
             writer.end_all()
             writer.write()

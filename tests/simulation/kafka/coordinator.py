@@ -31,6 +31,8 @@ Key = tuple[str, int]
 UNKNOWN_TOPIC_OR_PARTITION = 3
 OPERATION_NOT_ATTEMPTED = 55
 _MARKER_RETRY_S = 0.05
+_LATE_S = 1.0
+"""An answer that is late takes so much longer."""
 
 
 class _Stage(enum.Enum):
@@ -72,6 +74,9 @@ class Coordinator:
         self.cluster = cluster
         self.faults = CoordinatorFaults()
         self.on_ended: Callable[[bool], None] = lambda _commit: None
+        self.late_s = 0.0
+        """The next answer takes so much longer."""
+        self._on_refused: Callable[[], None] | None = None
         self._by_id: dict[str, _Transaction] = {}
         cluster.takes_transactional = self._takes
 
@@ -122,6 +127,11 @@ class Coordinator:
             return None
         if self.faults.spoilt and self.cluster.rng.random() < self.faults.spoilt:
             raise AbortableTransactionError("simulated: TRANSACTION_ABORTABLE")
+        if known.stage is _Stage.OPEN and self._on_refused is not None:
+            refused, self._on_refused = self._on_refused, None
+            self.late_s = _LATE_S
+            refused()
+            raise AbortableTransactionError("simulated: TRANSACTION_ABORTABLE, told late")
         faulty = self.faults.unknown_partition
         unknown = [
             key
@@ -140,6 +150,16 @@ class Coordinator:
             self.cluster.time.after(known.timeout_s, lambda: self._expire(known, number))
         known.members |= set(keys)
         return dict.fromkeys(keys, 0)
+
+    def refuse_late(self, refused: Callable[[], None]) -> None:
+        """Refuse the next partitions that are added to an open transaction, with an answer that
+        takes long. `refused`: called when the request is there."""
+        self._on_refused = refused
+
+    def heal(self) -> None:
+        """End everything that is wrong."""
+        self.faults = CoordinatorFaults()
+        self._on_refused = None
 
     def end(self, transactional_id: str, identity: tuple[int, int], kind: int) -> None:
         """Decide. Raises ProducerFenced, or AbortableTransactionError where it is not committed."""
@@ -342,7 +362,8 @@ class SimulatedTransactions:
         delay = self._cluster.connections.delay * (1 + rng.random())
         if faults.slow and rng.random() < faults.slow:
             delay += faults.slow_s * rng.random()
-        return delay
+        late_s, self._coordinator.late_s = self._coordinator.late_s, 0.0
+        return delay + late_s
 
 
 def committed_offsets(

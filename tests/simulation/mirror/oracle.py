@@ -66,6 +66,8 @@ class Oracle:
         self._complete_to: dict[TopicPartition, int] = {}
         self._chain: dict[TopicPartition, int] = {}
         """Next source offset of partitions that only exactly-once sessions copied since."""
+        self._unfenced: dict[TopicPartition, int] = {}
+        """The least position that was stored outside transactions since one was stored in them."""
         self.newest_sync: dict[TopicPartition, OffsetSync] = {}
         self.read_offsets: Callable[[], None] = lambda: None
         """Calls `stored` with what is new in the offsets topic."""
@@ -82,8 +84,9 @@ class Oracle:
         self.read_offsets()
         stored = self._stored.get(key)
         complete = self._complete_to.get(key)
-        # What the target acknowledged to this session is copied, though it may not be stored.
-        copied = session.acked.get(key, 0)
+        # What the target acknowledged to this session is copied, though it may not be stored, and
+        # so is what was stored when it first began; others may have stored earlier positions since.
+        copied = max(session.acked.get(key, 0), session.began.get(key, 0))
         if stored is not None and position > max(stored, copied):
             lost = self._sources[key].unexplained(max(stored, copied), position)
             if lost is not None and session.superseded:
@@ -107,7 +110,12 @@ class Oracle:
                 f" acknowledged to it everything before {acked}"
             )
         session.began[key] = position
+        session.ends[key] = self._copies[key].log.end
         session.next.pop(key, None)
+        if self._unfenced.get(key, position + 1) <= position:
+            session.copies_again.add(key)
+        else:
+            session.copies_again.discard(key)
 
     def _first_positions(self) -> dict[TopicPartition, int]:
         """Those in the map's topic now."""
@@ -167,8 +175,10 @@ class Oracle:
                             f" the target, where {copy} is"
                         )
                 copy = copies.at.get(target)
-                if copy is not None and self._session_of(copy) is not session:
-                    # An earlier session's, which a crash had left there: not copied again.
+                own = copy is not None and self._session_of(copy) is session
+                if copy is not None and not (own and target >= session.ends.get(key, 0)):
+                    # A crash had left it there, or it was answered when the partition had left:
+                    # found, and not copied again.
                     session.next[key] = first + count
                     for at in range(target, target + count):
                         self._finders[key, at] = session
@@ -204,8 +214,10 @@ class Oracle:
         position = int(offset["offset"] or 0) + 1
         before = self._stored.get(partition)
         self._stored[partition] = position
-        if not batch.transactional:
-            self._chain.pop(partition, None)
+        if batch.transactional:
+            self._unfenced.pop(partition, None)
+        else:
+            self._unfenced[partition] = min(position, self._unfenced.get(partition, position))
         writer = self._offset_writers.pop(batch, None)
         writer = writer or self._sessions.get((batch.producer, batch.producer_epoch))
         if writer is None or writer.superseded:
@@ -258,8 +270,9 @@ class Oracle:
                     f" record {lost} is left out and was not reported as lost"
                 )
         if session.exactly_once:
-            chained = self._chain.get(key)
-            if chained is not None and copy.source < chained:
+            chained = None if key in session.copies_again else self._chain.get(key)
+            session.copies_again.discard(key)
+            if copy.source < max(expected, chained or 0):
                 raise Finding(
                     f"{key}: source {copy.source} is committed twice, now by {session.name}"
                 )

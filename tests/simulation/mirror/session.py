@@ -25,6 +25,11 @@ class Session:
     target by it yet."""
     began: dict[TopicPartition, int] = field(default_factory=dict)
     """Where it began with each partition, the last time."""
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where the target's log ended then."""
+    copies_again: set[TopicPartition] = field(default_factory=set)
+    """Partitions that it began at a position that was stored outside transactions, of which nothing
+    of it is on the target yet: others may have copied the records from there on."""
     next: dict[TopicPartition, int] = field(default_factory=dict)
     """The source offset after its last record on the target."""
     alive: bool = True

@@ -184,7 +184,7 @@ class SimTaskHost:
     def _turn(self) -> None:
         if self.ended or self.failed:
             return
-        if not self.still and not self._process.cut and not self._ledger.commits(self):
+        if self.moving and not self._process.cut and not self._ledger.commits(self):
             self._fail("another producer has its transactional id")
             return
         self._engine.at(self._engine.random.uniform(0.5, 4.0), self._turn, self._process)

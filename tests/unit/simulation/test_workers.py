@@ -7,12 +7,24 @@ import pytest
 from tests.simulation.workers.world import World
 from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 
+_FOUND = (713,)
+"""Seeds that once had a finding."""
+
 
 @pytest.mark.parametrize("seeds", chunks(0, SEEDS_IN_CHECK["workers"]), ids=str)
 def test_a_group_under_faults_runs_each_task_once_and_converges(seeds: range) -> None:
     for seed in seeds:
-        finding = broken("workers", seed)
-        assert finding is None, finding
+        _check(seed)
+
+
+@pytest.mark.parametrize("seed", _FOUND)
+def test_what_was_found_once_is_not_found_again(seed: int) -> None:
+    _check(seed)
+
+
+def _check(seed: int) -> None:
+    finding = broken("workers", seed)
+    assert finding is None, finding
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

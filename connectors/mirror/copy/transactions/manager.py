@@ -325,8 +325,8 @@ class TransactionManager:
         self._loop.wake()
 
     def judge(self, error: ConnectError) -> None:
-        """Abort the transaction, or fail the task, because of the coordinator's error."""
-        if error.abortable and self._life.phase is not Phase.ABORTING:
+        """Abort the transaction, or fail the task, because partitions could not be added."""
+        if error.abortable:
             self._abort(str(error))
         else:
             self.fail(error)
@@ -336,7 +336,7 @@ class TransactionManager:
         if error.abortable and self._life.phase is Phase.COMMITTING:
             self._abort_because(str(error))
         else:
-            self.judge(error)
+            self.fail(error)
 
     def _abort(self, reason: str) -> None:
         before = self._life.phase

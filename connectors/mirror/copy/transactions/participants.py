@@ -38,7 +38,7 @@ class MembershipOwner(Protocol):
         """Complete requests to commit if no partition waits any more."""
 
     def judge(self, error: ConnectError) -> None:
-        """Handle the coordinator's error."""
+        """Handle partitions that the coordinator did not add."""
 
 
 class TransactionPartitions:

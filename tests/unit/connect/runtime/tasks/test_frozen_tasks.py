@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
 import pytest
@@ -28,6 +28,7 @@ class Turns(WorkerTask):
         self.ended: list[str] = []
         self.unanswered = False
         """Whether its cluster does not answer, so that finishing takes all the time it gets."""
+        self.when_reconfigured: Callable[[], None] = lambda: None
         self._woken = threading.Event()
 
     def start(self) -> None:
@@ -42,6 +43,7 @@ class Turns(WorkerTask):
         self._woken.set()
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
+        self.when_reconfigured()
         return True
 
     def pause(self) -> None:
@@ -123,5 +125,15 @@ def test_a_task_whose_cluster_does_not_answer_ends_within_the_time_it_is_given(
 
 def test_it_stores_nothing_when_it_is_another_workers(task: Turns, host: TaskHost) -> None:
     host.disown(Deadline(TIMEOUT_S))
+    assert host.join(Deadline(TIMEOUT_S))
+    assert (task.turns, task.ended) == (1, ["closed"])
+
+
+def test_it_takes_no_turn_when_it_becomes_another_workers_while_it_serves_a_request(
+    task: Turns, host: TaskHost
+) -> None:
+    """A turn would store its offsets over those of the other worker."""
+    task.when_reconfigured = lambda: host.disown(Deadline(TIMEOUT_S))
+    assert host.reconfigure({}).result(TIMEOUT_S)
     assert host.join(Deadline(TIMEOUT_S))
     assert (task.turns, task.ended) == (1, ["closed"])

@@ -619,6 +619,23 @@ def test_adding_partitions_that_fails_while_it_is_committed_aborts_what_follows(
     assert [why for why, _ in bench.control.aborts] == ["TRANSACTION_ABORTABLE"]
 
 
+def test_adding_partitions_that_fails_while_it_is_aborted_changes_nothing(bench: Bench) -> None:
+    one, two = bench.partitions
+    bench.copy(one)
+    bench.fetched(two)
+    bench.turn()
+    bench.abort_for(one)
+    bench.turn()
+    assert bench.phase() is Phase.ABORTING
+    bench.control.adds[-1].set_exception(AbortableTransactionError("TRANSACTION_ABORTABLE"))
+    bench.turn()
+    assert bench.transactions.failure is None
+    bench.control.aborts[0][1].set_result(None)
+    bench.turn()
+    assert bench.phase() is Phase.IDLE
+    assert len(bench.control.aborts) == 1
+
+
 def test_nothing_is_committed_before_the_offsets_are_acknowledged(bench: Bench) -> None:
     """Finding 1: a silent leader of an offsets partition had its batch dropped, and the transaction
     was committed without it."""
