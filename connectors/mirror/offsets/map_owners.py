@@ -2,12 +2,13 @@
 
 A task notes that it owns a partition before it writes the first page of it. From then on pages of
 earlier sessions do not count, so nothing that a former owner still writes can lead groups astray
-(`map_notes.py`). Pure. Belongs to one thread.
+(`map_notes.py`). The task owns the partition once it has read its note in the topic: another note
+may have come before it, so that its own does not count. Pure. Belongs to one thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.map_notes import Owner
@@ -23,11 +24,15 @@ class MapOwners:
         """`index`: knows the owners in the topic."""
         self._index = index
         self._owned: dict[TopicPartition, int] = {}
-        """The session of each acknowledged note of this task."""
+        """The session of each note of this task that is in force in the topic."""
+        self._unread: dict[TopicPartition, int] = {}
+        """The session of each acknowledged note of this task that it has not read yet."""
         self._since_read: set[TopicPartition] = set()
-        """Those that became owned since the read began, which may have ended before."""
+        """Those whose note was acknowledged since the read began, which may have ended before."""
         self._taking: set[TopicPartition] = set()
         self._lost: set[TopicPartition] = set()
+        self._late: dict[TopicPartition, Sequence[int]] = {}
+        """The sessions of others' notes that came too late to count."""
 
     def read_begins(self) -> None:
         """Note that a read of the topic begins."""
@@ -36,15 +41,19 @@ class MapOwners:
     def has_read(
         self,
         owners: Mapping[TopicPartition, int],
+        late: Mapping[TopicPartition, Sequence[int]],
         copied: Collection[TopicPartition],
         *,
         stood_still: bool,
     ) -> list[TopicPartition]:
-        """Apply the owners that were read. Returns the partitions to take over again.
+        """Apply the owners that a read found. Returns the partitions to take over again.
 
         If another task owns a partition of this task, one of the two has lost it. If this task
         was frozen (`stood_still`), it has lost the partition and writes nothing more of it.
         Otherwise the other task has lost it and noticed that late, so this task takes it over.
+
+        A note in the topic that does not count (`late`) is noted over: compaction would keep it as
+        the newest of its key, and then it would count.
 
         `copied`: the partitions that the task copies.
         """
@@ -52,6 +61,11 @@ class MapOwners:
         for key, session in owners.items():
             if key not in self._since_read:
                 self._index.note_owner(key, session)
+        for key, sessions in late.items():
+            self._late[key] = sessions
+            self._index.note_late_owner(key, max(sessions))
+        for key in [key for key in self._unread if key not in self._since_read]:
+            self._owned[key] = self._unread.pop(key)
         others = [key for key, session in self._owned.items() if self._index.owner(key) != session]
         for key in others:
             del self._owned[key]
@@ -61,8 +75,11 @@ class MapOwners:
             self._lost.update(
                 key for key, known in before.items() if self._index.owner(key) != known
             )
-            return []
-        return others
+            others = []
+        noted_over = [key for key in late if key in self._owned]
+        for key in noted_over:
+            del self._owned[key]
+        return [*others, *noted_over]
 
     def lost(self, key: TopicPartition) -> bool:
         """Whether another task took the partition while this one stood still."""
@@ -75,25 +92,43 @@ class MapOwners:
     def begin_anew(self, key: TopicPartition) -> None:
         """Note that the task writes the partition with another session, which needs a note."""
         self._owned.pop(key, None)
+        self._unread.pop(key, None)
 
     def needs_note(self, key: TopicPartition) -> bool:
         """Whether a note is due before the next page of the partition."""
-        return not (key in self._owned or key in self._taking or key in self._lost)
+        known = (self._owned, self._unread, self._taking, self._lost)
+        return not any(key in each for each in known)
 
-    def take(self, key: TopicPartition, session: int) -> Owner:
-        """Return the note with which the partition is taken over. Its pages wait until `taken`."""
+    def take(self, key: TopicPartition, session: int) -> list[Owner]:
+        """Return the notes with which the partition is taken over. Its pages wait until the task
+        has read them. The last one counts for those who read the whole topic; one before it counts
+        for those who find a late note where compaction has removed the owner's."""
         self._taking.add(key)
-        return Owner(session, self._index.owner(key))
+        late = self._late.pop(key, ())
+        return [Owner(session, before) for before in (*late, self._index.owner(key))]
 
     @property
     def taking(self) -> bool:
         """Whether notes of the owner are in flight."""
         return bool(self._taking)
 
-    def taken(self, notes: Mapping[TopicPartition, Owner], *, written: bool) -> None:
+    def taken(self, notes: Mapping[TopicPartition, Sequence[Owner]], *, written: bool) -> None:
         """Take the result of writing these notes. Notes that were not written are due again."""
         self._taking.difference_update(notes)
-        for key, owner in notes.items() if written else ():
-            self._owned[key] = owner.session
+        for key, (*over, owner) in notes.items():
+            if not written:
+                self._late.setdefault(key, [each.before for each in over])
+                continue
+            self._unread[key] = owner.session
             self._since_read.add(key)
             self._index.note_owner(key, owner.session)
+
+    @property
+    def unread(self) -> bool:
+        """Whether written notes of the owner were not read yet."""
+        return bool(self._unread)
+
+    def take_as_read(self) -> None:
+        """Suppose that the written notes are in force, because the topic cannot be read soon."""
+        self._owned.update(self._unread)
+        self._unread.clear()

@@ -55,6 +55,12 @@ class PageIndex:
         self._newest: dict[TopicPartition, int] = {}
         self._losses: dict[TopicPartition, int] = {}
         self._owners: dict[TopicPartition, int] = {}
+        self._late_owners: dict[TopicPartition, int] = {}
+
+    def note_late_owner(self, key: TopicPartition, session: int) -> None:
+        """Note that this session wrote a note of the owner that does not count."""
+        self._late_owners[key] = max(session, self._late_owners.get(key, -1))
+        self._newest[key] = max(session + SESSIONS - 1, self.newest(key))
 
     def note_owner(self, key: TopicPartition, session: int) -> None:
         """Note that this session owns a partition, according to the topic."""
@@ -108,9 +114,9 @@ class PageIndex:
 
     def newest_noted(self, key: TopicPartition) -> int:
         """Return the highest session that notes tell of, or that the owner may have begun."""
-        owner = self._owners.get(key)
+        owner = max(self._owners.get(key, NO_OWNER), self._late_owners.get(key, NO_OWNER))
         known = self._losses.get(key, -1)
-        return known if owner is None else max(known, owner + SESSIONS - 1)
+        return known if owner == NO_OWNER else max(known, owner + SESSIONS - 1)
 
     def spans(self, key: TopicPartition) -> Collection[PageSpan]:
         """Return a partition's pages."""
@@ -268,7 +274,9 @@ class MapTopic(NamedTuple):
     `reached`: how far it was read; None: it could not be read. `losses`: the noted session of each
     partition's newest loss page. `late`: the first source offsets of pages that an earlier session
     overwrote, or wrote after its partition had another owner. `gone`: those of deleted pages.
-    `owners`: the session of each partition's owner.
+    `owners`: the session of each partition's owner. `failed`: the topic could not be read, and
+    start positions and owners are those of the read before. `late_owners`: the sessions of notes
+    of the owner that do not count, and after which none has come that does.
     """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
@@ -280,6 +288,8 @@ class MapTopic(NamedTuple):
     late: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
     gone: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
     owners: Mapping[TopicPartition, int] = MappingProxyType({})
+    failed: bool = False
+    late_owners: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({})
 
     def without_contents(self) -> MapTopic:
         """Return the parts that a read needs to continue from here."""
@@ -303,6 +313,7 @@ class MapTopicReading:
         self._late: dict[TopicPartition, set[int]] = {}
         self._gone: dict[TopicPartition, set[int]] = {}
         self._owners = dict(before.owners)
+        self._late_owners: dict[TopicPartition, list[int]] = {}
         self._notes = {
             Note.FACTS: self._take_facts,
             Note.START: self._take_first,
@@ -314,6 +325,7 @@ class MapTopicReading:
         """Add the next record."""
         if record.offset < (self._before.reached or {}).get(record.partition, 0):
             self._owners.clear()  # The topic was re-created.
+            self._late_owners.clear()
         try:
             if not is_note_key(record.key):
                 self._take_page(record)
@@ -338,11 +350,12 @@ class MapTopicReading:
             self._late,
             self._gone,
             self._owners,
+            late_owners=self._late_owners,
         )
 
     def unread(self) -> MapTopic:
         """Return the result if the topic could not be read."""
-        return self._before.without_contents()
+        return self._before.without_contents()._replace(failed=True)
 
     def _take_page(self, record: LogRecord) -> None:
         topic, partition, first = parse_page_key(record.key or b"")
@@ -386,8 +399,13 @@ class MapTopicReading:
 
     def _take_owner(self, key: TopicPartition, record: LogRecord) -> None:
         if record.value is not None:
-            owner = self._owners.get(key, NO_OWNER)
-            self._owners[key] = in_force(owner, Owner.decode(record.value))
+            before = self._owners.get(key, NO_OWNER)
+            noted = Owner.decode(record.value)
+            owner = self._owners[key] = in_force(before, noted)
+            if owner == noted.session:
+                self._late_owners.pop(key, None)
+            else:
+                self._late_owners.setdefault(key, []).append(noted.session)
 
     def _take_first(self, key: TopicPartition, record: LogRecord) -> None:
         if record.key == FORGET_ALL:

@@ -97,6 +97,10 @@ class MapWriter:
         self._wrong: dict[TopicPartition, dict[int, PageSpan | None]] = {}
         """First source offsets of pages that others wrote, wrote over, or deleted, and which pages
         were known there before."""
+        self._in_flight: set[tuple[TopicPartition, int]] = set()
+        """Pages of this task that are being written, by first source offset."""
+        self._since_read: set[tuple[TopicPartition, int]] = set()
+        """Pages that this task wrote since the read began, which may have ended before."""
         self._unnoted: dict[TopicPartition, int] = {}
         """Sessions of loss pages that are still to be noted."""
         self._unplaced: dict[TopicPartition, list[_Unplaced]] = {}
@@ -104,6 +108,11 @@ class MapWriter:
         before."""
 
     # Reading the topic.
+
+    def read_begins(self) -> None:
+        """Note that a read of the topic begins."""
+        self.owners.read_begins()
+        self._since_read = set(self._in_flight)
 
     def reads(self) -> None:
         """Note that the topic is being read (again): its contents for new partitions are not known
@@ -132,7 +141,9 @@ class MapWriter:
             self._index.note_loss(key, session)
         settled = {key: pages for key, pages in self._partitions.items() if pages.settled}
         copied = settled.keys() - self._parting
-        for key in self.owners.has_read(found.owners, copied, stood_still=stood_still):
+        owners = {} if found.failed else found.owners
+        late = found.late_owners
+        for key in self.owners.has_read(owners, late, copied, stood_still=stood_still):
             mine = settled.get(key)
             if mine is not None and key in copied:
                 mine.overtake(self._index.newest(key) + 1)
@@ -185,6 +196,14 @@ class MapWriter:
             if pages is not None and mine:
                 strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
                 wrong.update(span.first_source for span in strange)
+            newer = {first for first in wrong if (key, first) in self._since_read}
+            if newer and pages is not None and mine:
+                # The read may have ended before these were written. A tombstone would delete them
+                # for readers that do not have the page after it yet.
+                self._urgent.add(key)
+                for first in newer:
+                    pages.write_again(first)
+            wrong -= newer
             if wrong:
                 noted = self._wrong.setdefault(key, {})
                 written_over = {s.first_source: s for s in spans if s.first_source in late}
@@ -321,10 +340,10 @@ class MapWriter:
 
     # Due pages.
 
-    def due_owners(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, Owner]:
+    def due_owners(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, list[Owner]]:
         """Return the notes of the owner that are to be written before the due pages of these
         partitions, and before urgent pages. The caller tells `owners` when they are written."""
-        found: dict[TopicPartition, Owner] = {}
+        found: dict[TopicPartition, list[Owner]] = {}
         for key in dict.fromkeys([*keys, *self._urgent]):
             pages = self._partitions.get(key)
             due = pages is not None and pages.settled and pages.unwritten
@@ -359,11 +378,19 @@ class MapWriter:
             unsaved = [*(page for page in again if page.first_source not in mine), *unsaved]
             if unsaved or stray or loss >= 0:
                 found.append(DuePages(key, unsaved, None if loss < 0 else loss, stray))
+            written = {(key, page.first_source) for page in unsaved}
+            self._in_flight |= written
+            self._since_read |= written
             for page in unsaved:
                 self._index.add(key, page.span)
             if loss >= 0:
                 self._index.note_loss(key, loss)
         return found
+
+    def written(self, due: Iterable[DuePages]) -> None:
+        """Note that these pages are not in flight any more."""
+        for key, pages, *_ in due:
+            self._in_flight.difference_update((key, page.first_source) for page in pages)
 
     def failed(self, due: Iterable[DuePages]) -> None:
         """Make these pages due again, because they could not be written."""

@@ -45,6 +45,13 @@ _CHECK_EVERY_S = 300.0
 """How often the map topic is read again. It is well below the time until the topic is compacted, so
 readers still see an overwritten page and use the later session."""
 
+_PROOF_S = 2.0
+"""How long pages wait until a written note of the owner was read. A commit, also the last one of a
+task, waits for them."""
+
+_PROOF_LOOK_S = 0.05
+"""How often it is looked whether that note was read."""
+
 _FROZEN_S = 10.0
 """A worker that made no call for this long was frozen. It may have left its group, or soon will."""
 
@@ -115,11 +122,12 @@ class OffsetSyncWriter:
         self._read_is_old = False
         """The current read began before the task was frozen."""
         self._waiting: list[tuple[Sequence[Reached], Callable[[], None]]] = []
-        """Page writes that wait until the note of the owner is written, or until the topic was
-        read again after the task was frozen."""
+        """Page writes that wait until the note of the owner is written and read, or until the topic
+        was read again after the task was frozen."""
         self._polled_at = clock.monotonic()
         self._check_at = self._polled_at + _CHECK_EVERY_S
         self._hold_until = self._polled_at + _HOLD_S
+        self._proof_until = self._polled_at
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._kept: dict[TopicPartition, FirstPosition] = {}
@@ -149,7 +157,7 @@ class OffsetSyncWriter:
         assert self._topics is not None, "the offset sync writer is closed"
         self._checks = checks
         self._read_is_old = False
-        self._map.owners.read_begins()
+        self._map.read_begins()
         self._check_at = self._clock.monotonic() + _CHECK_EVERY_S
         self._hold_until = self._clock.monotonic() + _HOLD_S
         if not checks:
@@ -169,6 +177,7 @@ class OffsetSyncWriter:
         self._map.has_read(found, stood_still=self._stood_still)
         if not self._read_is_old:
             self._go_on()
+        self._write_waiting(failed=False)
         self._write_pages(())
         if self._looks_again and self._topics is not None:
             self._looks_again = False
@@ -193,13 +202,13 @@ class OffsetSyncWriter:
         for key in [key for key in self._rules if self._map.owners.lost(key)]:
             self._syncs.discard(key)
         self._syncs.hold(False)
-        self._write_waiting(failed=False)
 
     def _check(self) -> None:
         """Read the topic from time to time, because a worker that was frozen or could not write may
         overwrite pages of partitions that it has lost. Pages of this task that are in flight would
         look as if others had replaced them."""
-        due = self._stood_still or self._clock.monotonic() >= self._check_at
+        waits = self._stood_still or self._map.owners.unread
+        due = waits or self._clock.monotonic() >= self._check_at
         if self._syncs is not None and self._syncs.pages_in_flight:
             return
         if due and self._reader is None and self._topics is not None and self._found is not None:
@@ -298,13 +307,25 @@ class OffsetSyncWriter:
         self._notice_standstill()
         if self._syncs is not None:
             self._syncs.poll()
-        if self._stood_still:
+        if self._stood_still or self._map.owners.unread:
             self._take_read()
             self._check()
+            self._wait_no_longer()
+
+    def _wait_no_longer(self) -> None:
+        """Write pages whose note of the owner cannot be read soon. A later read tells whether they
+        have to be written again."""
+        if self._map.owners.unread and self._clock.monotonic() >= self._proof_until:
+            self._map.owners.take_as_read()
+            self._check_at = self._clock.monotonic()
+            self._write_waiting(failed=False)
 
     def due_in_s(self) -> float:
         """Return the seconds until `poll` has something to do."""
-        return math.inf if self._syncs is None else self._syncs.due_in_s()
+        if self._syncs is None:
+            return math.inf
+        due = self._syncs.due_in_s()
+        return min(due, _PROOF_LOOK_S) if self._map.owners.unread else due
 
     def prepare(self, reached: Sequence[Reached]) -> Future[list[StoredOffset]]:
         """Return the source offsets of these partitions, once the map pages that cover them are
@@ -338,11 +359,16 @@ class OffsetSyncWriter:
             return
         keys = [each.source for each in reached]
         owners = self._map.due_owners(keys)
-        if self._map.owners.taking:
+        if self.takes_over:
             self._waiting.append((reached, then))
             if owners:
-                notes = [(note_key(Note.OWNER, key), each.encode()) for key, each in owners.items()]
-                noted = self._syncs.write_pages([*notes])
+                noted = self._syncs.write_pages(
+                    [
+                        (note_key(Note.OWNER, key), each.encode())
+                        for key, notes in owners.items()
+                        for each in notes
+                    ]
+                )
                 noted.add_done_callback(lambda future: self._taken_over(future, owners))
             return
         facts = [] if self.facts() is None else self._facts_of(reached)
@@ -357,16 +383,28 @@ class OffsetSyncWriter:
         written = self._syncs.write_pages([*records, *facts, *useless])
         written.add_done_callback(lambda future: self._written(future, due, then))
 
-    def _taken_over(self, future: Future[None], owners: Mapping[TopicPartition, Owner]) -> None:
-        """Go on with the pages that waited for these notes of the owner. If the notes could not be
-        written, they and the pages are due again with the next commit."""
+    def _taken_over(
+        self, future: Future[None], owners: Mapping[TopicPartition, Sequence[Owner]]
+    ) -> None:
+        """Read the notes of the owner that were written: another task may have done the same at the
+        same moment, and then its note counts. Notes that could not be written are due again with
+        the next commit, and so are their pages."""
         failed = future.exception(timeout=0) is not None
         self._map.owners.taken(owners, written=not failed)
         if self._map.owners.taking:
             return
-        # Another task may have done the same at the same moment.
-        self._check_at = self._clock.monotonic()
-        self._write_waiting(failed)
+        if self._topics is None:
+            self._map.owners.take_as_read()  # It is closed.
+        self._proof_until = self._clock.monotonic() + _PROOF_S
+        if self._map.owners.unread:
+            self._check()
+        else:
+            self._write_waiting(failed)
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether pages wait until the topic shows that this task owns their partitions."""
+        return self._map.owners.taking or self._map.owners.unread
 
     def _write_waiting(self, failed: bool) -> None:
         waiting, self._waiting = self._waiting, []
@@ -390,6 +428,7 @@ class OffsetSyncWriter:
     def _written(
         self, future: Future[None], due: Sequence[DuePages], then: Callable[[], None]
     ) -> None:
+        self._map.written(due)
         if future.exception(timeout=0) is not None:
             self._map.failed(due)
         then()
@@ -413,8 +452,8 @@ class OffsetSyncWriter:
     def close(self) -> None:
         """Send what waits, within seconds, and close every client."""
         self._looks_again = False
-        if self._reader is not None and self._map.waits_for_read:
-            # A task that ran for a moment only: its pages wait for their session.
+        if self._reader is not None and (self._map.waits_for_read or self._map.owners.unread):
+            # A task that ran for a moment only: its pages wait for their session or their owner.
             self._reader.wait(_CLOSE_READ_S)
             self._take_read()
             self._map.release()
@@ -422,6 +461,8 @@ class OffsetSyncWriter:
         self._topics = None
         self._close_reader()
         if self._syncs is not None:
+            self._map.owners.take_as_read()
+            self._write_waiting(failed=False)
             self._syncs.close(Deadline(_CLOSE_SYNCS_S, self._clock))
             self._syncs = None
             self._write_waiting(failed=True)

@@ -333,7 +333,7 @@ class Copier:
     @property
     def _waits(self) -> bool:
         """Whether pages wait until the map's topic was read, or until it owns their partition."""
-        return self.topics.reads or self.topics.producer.takes_over
+        return self.topics.reads or self.sync_writer.takes_over
 
     def _see_told(self) -> None:
         producer = self.topics.producer
@@ -358,15 +358,17 @@ class Copier:
 
     def settle(self) -> None:
         """Everything that can be done without new events."""
+        self._wait()
+        self.commit()
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until what was begun has ended."""
         for _ in range(4):
             if self.topics.reads and self.topics.reading is not None:
                 self.topics.reading.finish()
             self.turn()
             self.deliver(1 << 30)
-        self.commit()
-        self.deliver(1 << 30)
-        self.turn()
-        self.deliver(1 << 30)
 
     def release(self, number: int) -> None:
         """Store where a partition is, and let it go."""
@@ -374,7 +376,7 @@ class Copier:
         self.commit()
         copy = self.copies.pop(number)
         self._leaving.append(copy)
-        self.deliver(1 << 30)
+        self._wait()
         self.turn()
 
     def compare(self) -> None:

@@ -78,6 +78,23 @@ class Topic:
         last = {key: at for at, (key, _) in self.records.items()}
         return min((at for key, (_, at) in newest.items() if last[key] != at), default=self.end)
 
+    def late_owner(self) -> int:
+        """The offset of the first note of an owner that a later note would replace, which does not
+        count; the end without one. Workers look for those, too."""
+        owners: dict[bytes, tuple[int, int]] = {}
+        late: dict[bytes, int] = {}
+        for at, (key, value) in self.records.items():
+            if not key.startswith(Note.OWNER.value) or value is None:
+                continue
+            noted = Owner.decode(value)
+            owner, since = owners.get(key, (NO_OWNER, at))
+            if in_force(owner, noted) == noted.session:
+                owners[key] = noted.session, at
+                late.pop(key, None)
+            else:
+                late[key] = since
+        return min(late.values(), default=self.end)
+
     def delete_before(self, offset: int) -> None:
         self.records = {at: record for at, record in self.records.items() if at >= offset}
 
@@ -236,6 +253,11 @@ class _Reading:
         self.done = True
         end = self._topic.read(self._start, self._reading.take)
         self._on_read(self._reading.read({0: end}))
+
+    def fail(self) -> None:
+        """The topic cannot be read."""
+        self.done = True
+        self._on_read(self._reading.unread())
 
     def wait(self, seconds: float) -> None:
         """It ends when the world says."""

@@ -405,7 +405,8 @@ class World:
 
     def compact_map(self) -> None:
         until = self.random.randint(0, self.topics.map.end)
-        self.topics.map.compact(min(until, self.topics.map.late_page()))
+        topic = self.topics.map
+        topic.compact(min(until, topic.late_page(), topic.late_owner()))
 
     def reset_map(self) -> None:
         topic = self.topics.map

@@ -28,6 +28,8 @@ class Topic:
             for key, value in due.records():
                 self.store.take(key, value, len(self.records))
                 self.records.append((key, value))
+            writer.written([due])
+        writer.read_begins()
 
     def delete(self, first_source: int) -> None:
         self.store.take(page_key(*T, first_source), None, len(self.records))
@@ -306,6 +308,22 @@ def test_a_page_that_was_written_over_is_written_again_before_compaction() -> No
     successor.has_read(topic.read())
     topic.write(successor)
     assert topic.compacted().place(5) == Place(15, True)
+
+
+def test_a_page_is_not_deleted_because_a_read_ended_before_it_was_written() -> None:
+    """Without the loss page groups would go past the end, as those who read of the loss already
+    count on it."""
+    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
+    writer.has_read(topic.read())
+    writer.copied(T, 0, 20, 0)
+    topic.write(writer)
+    found = topic.read()
+    assert writer.lost(T, lost(0, 20), (0, 0))
+    in_flight = writer.due([T])
+    writer.has_read(found)
+    again = writer.due([T])
+    assert [each.delete for each in again] == [{}]
+    assert [each.pages for each in again] == [each.pages for each in in_flight]
 
 
 def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
