@@ -29,7 +29,16 @@ from connect.protocol.legacy_records import read_legacy_records
 from connect.protocol.record_columns import Columns, read_batch_records
 from connect.protocol.varint import encode_varint, read_varint
 
-__all__ = ["Record", "RecordFields", "encode_batch", "encode_tail", "iter_fields", "iter_records"]
+__all__ = [
+    "Record",
+    "RecordFields",
+    "TailFields",
+    "encode_batch",
+    "encode_tail",
+    "iter_fields",
+    "iter_records",
+    "tail_fields",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,9 @@ class Record:
 
 RecordFields = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Offset, timestamp, key, value and headers of a record."""
+
+TailFields = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""Key, value and headers of a record."""
 
 
 def iter_records(
@@ -78,12 +90,14 @@ def iter_fields(
     for offset, timestamp, tail in zip(
         columns.offsets, columns.timestamps, columns.tails, strict=True
     ):
-        data = bytes(tail)
-        short = _short_fields(data)
-        if short is None:
-            yield (offset, timestamp, *_decode_tail(offset, data))
-        else:
-            yield (offset, timestamp, *short, ())
+        yield (offset, timestamp, *tail_fields(offset, bytes(tail)))
+
+
+def tail_fields(offset: int, tail: bytes) -> TailFields:
+    """Return key, value and headers of a record's tail, as `encode_tail` made it. `offset`: of the
+    record, for errors. Raises CorruptData."""
+    short = _short_fields(tail)
+    return _decode_tail(offset, tail) if short is None else (*short, ())
 
 
 _MIN_TAIL_SIZE = 3  # The lengths of key and value, and the number of headers.
@@ -117,9 +131,7 @@ def _short_fields(tail: bytes) -> tuple[bytes | None, bytes | None] | None:
     return (key, value) if end + 1 == size and tail[end] == 0 else None
 
 
-def _decode_tail(
-    offset: int, tail: Data
-) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+def _decode_tail(offset: int, tail: Data) -> TailFields:
     key, position = _nullable(tail, 0)
     value, position = _nullable(tail, position)
     count, position = read_varint(tail, position)

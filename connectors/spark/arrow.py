@@ -6,7 +6,7 @@ imported by the first call, because executors import this module and do not need
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 import pyspark  # noqa: F401 - before its parts
@@ -34,7 +34,7 @@ def collect(frame: DataFrame) -> pa.Table:
     return pa.Table.from_batches([batches[index] for index in order]).cast(schema)
 
 
-def arriving(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+def arriving(frame: DataFrame) -> Generator[pa.RecordBatch, None, None]:
     """Run the query and yield rows as tasks end, in any order. At the end, raises Spark's errors.
 
     A caller that stops early must cancel the query.
@@ -42,7 +42,7 @@ def arriving(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     return _batches(frame, [])
 
 
-def _batches(frame: DataFrame, order: list[int]) -> Iterator[pa.RecordBatch]:
+def _batches(frame: DataFrame, order: list[int]) -> Generator[pa.RecordBatch, None, None]:
     """Yield the batches as they arrive, and append the position of each one to `order`."""
     from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 

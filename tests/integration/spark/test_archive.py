@@ -1,0 +1,270 @@
+"""A flow's topics go into Parquet and come back: the same records, in the same partitions and
+order, with the same timestamps, each once, whatever killed either in the middle.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from api.cli import mirror_audit
+from api.cli.connect_mirror import main as connect_mirror
+from connectors.archive.errors import DamagedArchive, NotThisCluster, TopicChanged
+from connectors.archive.files import ArchiveFiles
+from connectors.mirror.backfill.errors import LaterRecordsThere
+from deploy.brokers import GuardedProcess, KafkaCluster
+from tests.support.archives import archive, read_archive, restore
+from tests.support.backfills import Killed, dying, properties_file
+from tests.support.groups import commit
+from tests.support.losing import create_again, delete_topic
+from tests.support.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.offset_records import mapping, offset_map
+from tests.support.producing import Record, numbered, produce, produce_transactions
+from tests.support.topics import create_topic, end_offset, unique
+from tests.support.waiting import wait_until
+
+COMMITTED = {"A.consumer.isolation.level": "read_committed"}
+LONG_AGO_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> MirroredFlow:
+    return MirroredFlow(source_cluster, target_cluster)
+
+
+def varied(count: int, partition: int) -> list[Record]:
+    """Records of every form: with and without key, value and headers."""
+    return [
+        Record(
+            None if n % 7 == 0 else b"v%d" % n + b"." * (n % 90),
+            None if n % 3 == 0 else b"k%d" % n,
+            partition,
+            LONG_AGO_MS + n * 1000 - (n % 5) * 7000,
+            [("h", b"%d" % n), ("none", None), ("h", b"\xff\x00")] if n % 4 == 0 else (),
+        )
+        for n in range(count)
+    ]
+
+
+def assert_audit_equal(flow: MirroredFlow, properties: dict[str, str], directory: Path) -> None:
+    """connect-mirror-audit finds no difference."""
+    file = properties_file(properties, directory)
+    report = directory / "audit.json"
+    arguments = [str(file), "--engine", "local", "--processes", "1", "--json", str(report)]
+    assert mirror_audit.main(arguments) == 0, report.read_text()
+    assert json.loads(report.read_text())["equal"] > 0
+
+
+def assert_exact_map(flow: MirroredFlow, topic: str, partition: int) -> None:
+    translate = offset_map(flow.source_servers, flow.map_topic, topic, partition)
+    for source, target in mapping(flow, topic, partition).items():
+        assert translate.downstream(source) == target
+
+
+def test_what_is_restored_is_what_was_archived(
+    flow: MirroredFlow, spark: SparkSession, tmp_path: Path
+) -> None:
+    """In many pieces; without aborted records; with an exact offset map, so that groups are
+    translated; and a second archive and a second restore have nothing to do."""
+    plain = flow.topic("plain", partitions=2, configs={"retention.ms": "-1"})
+    transactional = flow.topic("transactional")
+    for partition in range(2):
+        produce(
+            flow.source_servers, plain, varied(600, partition), compression="lz4", batch_records=50
+        )
+    groups = [(numbered(40, start=40 * n), n % 3 != 1) for n in range(9)]
+    produce_transactions(flow.source_servers, transactional, groups)
+    properties = flow.properties(COMMITTED)
+
+    store = archive(properties, tmp_path, spark)
+    done = restore(properties, tmp_path, spark)
+
+    assert done.complete
+    assert (done.records(plain), done.records(transactional)) == (1200, 240)
+    assert sum(each.gaps for each in store.ledger.ranges[transactional, 0]) == 120 + 9
+    assert_audit_equal(flow, properties, tmp_path)
+    for topic, partition in [(plain, 0), (plain, 1), (transactional, 0)]:
+        assert_equal_logs(flow, topic)
+        assert_exact_map(flow, topic, partition)
+    assert flow.stored_offsets()[plain, 1] == 599
+
+    version = archive(properties, tmp_path, spark).ledger.version
+    assert version == store.ledger.version
+    again = restore(properties, tmp_path, spark)
+    assert {job.copied_records for job in again.jobs.values()} == {0}
+
+
+@pytest.mark.parametrize("committed", [False, True], ids=["before the commit", "after it"])
+def test_a_killed_archive_goes_on_with_each_record_once(
+    flow: MirroredFlow,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    committed: bool,
+) -> None:
+    """Killed when the files of a piece are written and not committed, or committed and not moved:
+    at no time `data` has a record that the ledger does not have."""
+    topic = flow.topic(partitions=2)
+    for partition in range(2):
+        produce(
+            flow.source_servers,
+            topic,
+            numbered(400, partition=partition, size=100),
+            batch_records=20,
+        )
+    properties = flow.properties()
+    with monkeypatch.context() as patched:
+        kill_at(patched, 3, "move" if committed else "publish")
+        with pytest.raises(Killed):
+            archive(properties, tmp_path, spark)
+    left = read_archive(tmp_path, spark)
+    known = sum(each.records for ranges in left.ledger.ranges.values() for each in ranges)
+    assert 0 < known < 800
+    assert archived(spark, tmp_path).count() <= known
+
+    store = archive(properties, tmp_path, spark)
+
+    rows = archived(spark, tmp_path)
+    assert (rows.count(), rows.select("topic", "partition", "offset").distinct().count()) == (
+        800,
+        800,
+    )
+    assert store.files.names("_staging") == []
+    assert restore(properties, tmp_path, spark).records(topic) == 800
+    assert_equal_logs(flow, topic)
+
+
+def kill_at(patched: pytest.MonkeyPatch, count: int, method: str) -> None:
+    """The program dies when it uses the archive's directory so for the nth time."""
+    whole = getattr(ArchiveFiles, method)
+    calls = 0
+
+    def dies(self: ArchiveFiles, name: str, text: str) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == count:
+            raise Killed
+        return whole(self, name, text)
+
+    patched.setattr(ArchiveFiles, method, dies)
+
+
+def archived(spark: SparkSession, directory: Path) -> DataFrame:
+    """The archive as anybody reads it."""
+    return spark.read.parquet(str(directory / "archive" / "data"))
+
+
+def test_a_killed_restore_goes_on_with_each_record_once(
+    flow: MirroredFlow, spark: SparkSession, tmp_path: Path
+) -> None:
+    """What was restored and not written down is found on the target."""
+    topic = flow.topic(partitions=2)
+    for partition in range(2):
+        produce(
+            flow.source_servers,
+            topic,
+            numbered(400, partition=partition, size=100),
+            batch_records=20,
+        )
+    properties = flow.properties()
+    archive(properties, tmp_path, spark)
+    with pytest.raises(Killed):
+        restore(properties, tmp_path, spark, wrapped=dying(2))
+    there = sum(end_offset(flow.target_servers, flow.remote(topic), n) for n in range(2))
+    assert 0 < there < 800
+
+    done = restore(properties, tmp_path, spark)
+
+    assert done.complete
+    assert 0 < done.found(topic) <= there
+    assert_equal_logs(flow, topic)
+    for partition in range(2):
+        assert_exact_map(flow, topic, partition)
+
+
+def test_what_would_mix_records_is_refused(
+    flow: MirroredFlow, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A topic that was created again, a truncated log, another cluster's archive, a file that was
+    removed, and a target with records of its own."""
+    topic, other = flow.topic("t"), flow.topic("other")
+    for name in (topic, other):
+        produce(flow.source_servers, name, numbered(30))
+    properties = flow.properties()
+    archive(properties, tmp_path, spark)
+    backwards = MirroredFlow(flow.target, flow.source, prefix=flow.prefix)
+    backwards.topic("t")
+    with pytest.raises(NotThisCluster, match="archive to another directory"):
+        archive(backwards.properties(), tmp_path, spark)
+
+    remote = create_topic(flow.target_servers, name=flow.remote(topic))
+    produce(flow.target_servers, remote, [Record(b"of somebody else", b"k")])
+    with pytest.raises(LaterRecordsThere, match=f"the record at offset 0 of {remote}-0 is not the"):
+        restore(properties, tmp_path, spark, topics=topic)
+    assert end_offset(flow.target_servers, remote) == 1
+
+    (file,) = (tmp_path / "archive" / "data" / f"topic={other}" / "partition=0").glob("*.parquet")
+    file.unlink()
+    with pytest.raises(DamagedArchive, match=f"{file.name} is missing"):
+        restore(properties, tmp_path, spark, topics=other)
+
+    delete_topic(flow.source_servers, topic)
+    create_again(flow.source_servers, topic)
+    with pytest.raises(TopicChanged, match=f"Topic {topic} was re-created"):
+        archive(properties, tmp_path, spark, topics=topic)
+
+
+def test_a_stream_archives_new_records_until_sigterm(
+    flow: MirroredFlow, tmp_path: Path, logs: Path
+) -> None:
+    """The command, in a process of its own."""
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(100))
+    file = properties_file(flow.properties({"spark.master": "local[2]"}), tmp_path)
+    directory, log = tmp_path / "archive", logs / "archive.log"
+    command = [sys.executable, "-m", "api.cli.mirror_archive", file, "--to", directory]
+    with GuardedProcess([*map(str, command), "--every", "1"], log) as streaming:
+        wait_until(lambda: offsets(directory) == 100, 90, "the first records are archived")
+        produce(flow.source_servers, topic, numbered(50, start=100))
+        wait_until(lambda: offsets(directory) == 150, 60, "the next records are archived")
+        status = streaming.stop(30)
+    assert status == 0, log.read_text()
+    assert "Archived 50 records of 1 partitions" in log.read_text()
+
+
+def offsets(directory: Path) -> int:
+    """How many records the ledger has."""
+    commits = sorted((directory / "ledger").glob("*.json"))
+    return sum(
+        each["records"] for commit in commits for each in json.loads(commit.read_text())["ranges"]
+    )
+
+
+def test_a_group_goes_on_in_the_restored_copy_where_it_was(
+    flow: MirroredFlow,
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By `connect-mirror translate`, across offsets without records."""
+    topic = flow.topic()
+    groups = [(numbered(10, start=10 * n), n % 2 == 0) for n in range(6)]
+    produce_transactions(flow.source_servers, topic, groups)
+    properties = flow.properties(COMMITTED)
+    archive(properties, tmp_path, spark)
+    restore(properties, tmp_path, spark)
+    group = unique("group")
+    # Four transactions of 11 offsets come before, of which two were aborted.
+    commit(flow.source_servers, group, {(topic, 0): 4 * 11 + 2})
+    capsys.readouterr()
+
+    file = properties_file(properties, tmp_path)
+    arguments = ["translate", "-c", str(file), "--from", flow.a, "--to", flow.b, "--group", group]
+    assert connect_mirror.main([*arguments, "-o", "json"]) == 0
+
+    (moved,) = json.loads(capsys.readouterr().out)["offsets"]
+    assert (moved["new_topic"], moved["new_offset"]) == (flow.remote(topic), 22)
