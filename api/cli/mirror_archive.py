@@ -241,6 +241,7 @@ def _restore(arguments: argparse.Namespace) -> int:
     from api.cli.output.backfill import ProgressView, to_json, write_json
     from api.cli.processes.stop_signals import StopSignal
     from connectors.archive.files import ArchiveFiles
+    from connectors.archive.groups import GroupArchive, restore_groups
     from connectors.archive.restore import ArchiveReader, RestoreSurvey, restore_engine
     from connectors.archive.restorer import TargetSetup
     from connectors.archive.store import ArchiveStore
@@ -274,6 +275,9 @@ def _restore(arguments: argparse.Namespace) -> int:
             )
         finally:
             view.end()
+        if outcome.complete:
+            groups = restore_groups(flow, store.ledger, GroupArchive(store.files).offsets)
+            view.say(f"Wrote checkpoints of consumer groups: {groups}")
         jobs = urgent_first(plan.jobs)
         if arguments.json is not None:
             write_json(arguments.json, to_json(jobs, outcome.progress))

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from connectors.archive.engine import ArchiveEngine, archive_engine
 from connectors.archive.errors import AnotherArchive
 from connectors.archive.files import ArchiveFiles
+from connectors.archive.groups import GroupArchive, committed_offsets
 from connectors.archive.job import ArchiveJob
 from connectors.archive.reader import SourceSetup
 from connectors.archive.store import ArchiveStore
@@ -105,7 +106,11 @@ class ArchiveSession:
             cancel=lambda: _cancel(session),
             tell=tell,
         )
-        return job.run(stopping)
+        outcome = job.run(stopping)
+        if not outcome.stopped:
+            # After the records, so that most of them are archived.
+            GroupArchive(store.files).save(committed_offsets(self._flow, plan.topics))
+        return outcome
 
     def close(self) -> None:
         """Release everything. May be called at any time."""

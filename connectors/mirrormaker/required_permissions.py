@@ -201,8 +201,10 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.BACKFILL),
     _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.ARCHIVE),
     _Row(_source, _GROUP, _ARCHIVE_GROUP, (_READ,), Feature.ARCHIVE),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.ARCHIVE),
     _Row(_target, _TOPIC, _copies, (_READ, _DESCRIBE_CONFIGS), Feature.RESTORE),
     _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.RESTORE),
+    _Row(_target, _TOPIC, _CHECKPOINTS, _OWN, Feature.RESTORE),
 )
 
 

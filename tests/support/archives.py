@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from connectors.archive.engine import ArchiveEngine
 from connectors.archive.files import ArchiveFiles
+from connectors.archive.groups import GroupArchive, restore_groups
 from connectors.archive.restore import ArchiveReader, RestoreSurvey, restore_engine
 from connectors.archive.restorer import TargetSetup
 from connectors.archive.session import ArchiveSession
@@ -77,4 +78,6 @@ def restore(
             lambda: False,
             lambda progress: None,
         )
+        if outcome.complete:
+            restore_groups(flow, store.ledger, GroupArchive(store.files).offsets)
         return Backfilled({job.source: job for job in plan.jobs}, outcome.complete)

@@ -15,7 +15,9 @@ from api.cli import mirror_audit
 from api.cli.connect_mirror import main as connect_mirror
 from connectors.archive.errors import DamagedArchive, NotThisCluster, TopicChanged
 from connectors.archive.files import ArchiveFiles
+from connectors.archive.groups import GroupArchive
 from connectors.mirror.backfill.errors import LaterRecordsThere
+from connectors.mirror.offsets.translator import GroupOffset
 from deploy.brokers import GuardedProcess, KafkaCluster
 from tests.support.archives import archive, read_archive, restore
 from tests.support.backfills import Killed, dying, properties_file
@@ -24,7 +26,7 @@ from tests.support.losing import create_again, delete_topic
 from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.offset_records import mapping, offset_map
 from tests.support.producing import Record, numbered, produce, produce_transactions
-from tests.support.topics import create_topic, end_offset, unique
+from tests.support.topics import create_topic, end_offset
 from tests.support.waiting import wait_until
 
 COMMITTED = {"A.consumer.isolation.level": "read_committed"}
@@ -244,27 +246,42 @@ def offsets(directory: Path) -> int:
     )
 
 
-def test_a_group_goes_on_in_the_restored_copy_where_it_was(
+def test_groups_go_on_in_the_restored_copy_where_they_were(
     flow: MirroredFlow,
     spark: SparkSession,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """By `connect-mirror translate`, across offsets without records."""
+    """By `connect-mirror translate`, across offsets without records: by their offsets on the
+    source, and by those in the archive, as when the source is gone. There a group that had read
+    more than was archived is at the end."""
     topic = flow.topic()
     groups = [(numbered(10, start=10 * n), n % 2 == 0) for n in range(6)]
     produce_transactions(flow.source_servers, topic, groups)
-    properties = flow.properties(COMMITTED)
+    properties = flow.properties({**COMMITTED, "offset-syncs.topic.location": "target"})
+    behind, ahead = f"{flow.prefix}-behind", f"{flow.prefix}-ahead"
+    # Four transactions of 11 offsets come before, of which two were aborted.
+    commit(flow.source_servers, behind, {(topic, 0): 4 * 11 + 2})
     archive(properties, tmp_path, spark)
     restore(properties, tmp_path, spark)
-    group = unique("group")
-    # Four transactions of 11 offsets come before, of which two were aborted.
-    commit(flow.source_servers, group, {(topic, 0): 4 * 11 + 2})
-    capsys.readouterr()
-
     file = properties_file(properties, tmp_path)
-    arguments = ["translate", "-c", str(file), "--from", flow.a, "--to", flow.b, "--group", group]
-    assert connect_mirror.main([*arguments, "-o", "json"]) == 0
+    command = ["translate", "-c", str(file), "--from", flow.a, "--to", flow.b, "-o", "json"]
 
-    (moved,) = json.loads(capsys.readouterr().out)["offsets"]
-    assert (moved["new_topic"], moved["new_offset"]) == (flow.remote(topic), 22)
+    def translated(*arguments: str) -> dict[str, int]:
+        capsys.readouterr()
+        assert connect_mirror([*command, "--groups", f"{flow.prefix}-.*", *arguments]) == 0
+        found = json.loads(capsys.readouterr().out)["offsets"]
+        assert {each["new_topic"] for each in found} == {flow.remote(topic)}
+        return {each["group"]: each["new_offset"] for each in found}
+
+    assert translated() == {behind: 22}
+    assert translated("--checkpoints") == {behind: 22}
+
+    end = end_offset(flow.source_servers, topic)
+    produce(flow.source_servers, topic, numbered(20))
+    commit(flow.source_servers, ahead, {(topic, 0): end + 7})
+    GroupArchive(read_archive(tmp_path, spark).files).save(
+        [GroupOffset(behind, topic, 0, 4 * 11 + 3), GroupOffset(ahead, topic, 0, end + 7)]
+    )
+    restore(properties, tmp_path, spark)
+    assert translated("--checkpoints") == {behind: 23, ahead: 30}
