@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pyspark  # noqa: F401 - before its parts
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import SparkSession
 
 from connect.errors import RetriableError
@@ -24,6 +25,7 @@ from connectors.archive.reader import (
 from connectors.archive.rows import WRITE_SCHEMA
 from connectors.archive.store import STAGING
 from connectors.mirror.backfill.scheduler import Chunk
+from connectors.spark.arrow import map_batches
 from connectors.spark.errors import job_errors
 
 __all__ = ["ArchiveEngine", "StagedPiece", "archive_engine"]
@@ -34,10 +36,12 @@ _ROW_GROUP_BYTES = 32 * 1024 * 1024
 
 
 class StagedPiece(NamedTuple):
-    """The ranges of a piece, and where their files are now, by their final names."""
+    """The ranges of a piece, and where their files are now, by their final names. `folder`: to be
+    deleted once they are moved."""
 
     ranges: Sequence[ArchivedRange]
     staged: dict[str, str]
+    folder: str
 
 
 ArchiveEngine = Callable[[Chunk], StagedPiece]
@@ -57,7 +61,7 @@ def archive_engine(session: SparkSession, setup: SourceSetup, files: ArchiveFile
             for name in files.names(folder)
             if (found := _PART.fullmatch(name))
         }
-        return _staged(wanted, measures, parts, files.root)
+        return StagedPiece(*_staged(wanted, measures, parts, files.root), folder)
 
     return archive
 
@@ -70,19 +74,21 @@ def _write(
     offsets = sum(end - start for _, _, start, end in wanted)
     with job_errors("The archive"):
         context.setJobDescription(f"Archive, {len(wanted)} partitions, {offsets:,} offsets")
-        rows = session.range(0, len(wanted), 1, len(wanted)).mapInArrow(
-            range_reader(setup, wanted, measures), WRITE_SCHEMA
-        )
+        numbers = session.range(0, len(wanted), 1, len(wanted))
+        rows = map_batches(numbers, range_reader(setup, wanted, measures), WRITE_SCHEMA)
         rows.write.option("compression", "zstd").option(
             "parquet.block.size", _ROW_GROUP_BYTES
         ).parquet(folder)
+    # PySpark would keep it for the life of the process, of which there may be a million pieces.
+    _accumulatorRegistry.pop(measures.aid, None)
     return measures.value
 
 
 def _staged(
     wanted: list[WantedRange], measures: dict[int, Measure], parts: dict[int, str], root: str
-) -> StagedPiece:
-    """Return the piece, if the tasks' files are where the driver sees them."""
+) -> tuple[list[ArchivedRange], dict[str, str]]:
+    """Return ranges and files of a piece. Raises `RetriableError` if the driver does not see a
+    task's file."""
     ranges: list[ArchivedRange] = []
     staged: dict[str, str] = {}
     for number, (topic, partition, start, end) in enumerate(wanted):
@@ -109,4 +115,4 @@ def _staged(
                 name,
             )
         )
-    return StagedPiece(ranges, staged)
+    return ranges, staged

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pyspark  # noqa: F401 - before its parts
 from py4j.protocol import Py4JError
@@ -29,8 +29,8 @@ class ArchiveFiles:
     """Files below one directory, named by their relative paths."""
 
     def __init__(self, session: SparkSession, root: str) -> None:
-        self._jvm: Any = session._jvm
-        context: Any = session.sparkContext._jsc
+        self._jvm = cast(Any, session._jvm)
+        context = cast(Any, session.sparkContext._jsc)
         with self._errors("Opening", root):
             path = self._jvm.org.apache.hadoop.fs.Path(root)
             self._fs = path.getFileSystem(context.hadoopConfiguration())
@@ -78,14 +78,14 @@ class ArchiveFiles:
             return bool(self._fs.rename(draft, path))
 
     def move(self, name: str, to: str) -> None:
-        """Move a file; its folder is created. Does nothing if only `to` exists."""
+        """Move a file; the folder of `to` is created."""
         with self._errors("Moving", name):
             old, new = self._path(name), self._path(to)
-            if not self._fs.exists(old) and self._fs.exists(new):
-                return
             self._fs.mkdirs(new.getParent())
             if not self._fs.rename(old, new):
-                raise FilesFailed(f"Moving {self.path(name)} to {to} failed: the file is missing")
+                raise FilesFailed(
+                    f"Moving {self.path(name)} to {to} failed: the file system refused it"
+                )
 
     def delete(self, name: str) -> None:
         """Delete a file or folder, if it exists."""

@@ -102,7 +102,11 @@ class ArchiveJob:
         slots = self._slots()
         while (piece := self._dealer.next_piece(self._clock.monotonic(), slots)) is not None:
             done = self._threads.run(f"piece-{piece.number}", partial(self._engine, piece))
-            done.add_done_callback(lambda done, piece=piece: self._ended.put(_Ended(piece, done)))
+            done.add_done_callback(partial(self._pass_on, piece))
+
+    def _pass_on(self, piece: Chunk, done: Future[StagedPiece]) -> None:
+        """Pass on how a piece ended. Called on the piece's thread."""
+        self._ended.put(_Ended(piece, done))
 
     def _turn(self) -> None:
         """Commit one piece that has ended; wait for it a little."""
@@ -114,9 +118,10 @@ class ArchiveJob:
         if error is not None:
             self._failed(piece, error)
             return
-        ranges, staged = done.result(timeout=0)
+        ranges, staged, folder = done.result(timeout=0)
         topics = {each.topic: self._plan.topics[each.topic] for each in ranges}
         self._store.commit(ranges, topics, staged)
+        self._store.files.delete(folder)
         advances = [
             ChunkProgress(each.key, each.end, each.records, each.bytes, each.lost)
             for each in ranges

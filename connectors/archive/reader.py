@@ -73,7 +73,7 @@ class Measures(AccumulatorParam[dict[int, Measure]]):
 def range_reader(
     setup: SourceSetup, ranges: Sequence[WantedRange], measures: Accumulator[dict[int, Measure]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow` that reads the ranges whose numbers it gets."""
+    """Return a function for `map_batches` that reads the ranges whose numbers it gets."""
     text = json.dumps(ranges)
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -82,7 +82,8 @@ def range_reader(
             for batch in numbers:
                 for number in batch.column(0).to_pylist():
                     measure = Measure()
-                    yield from _rows(setup, *wanted[number], measure)
+                    topic, partition, start, end = wanted[number]
+                    yield from _rows(setup, (topic, partition), start, end, measure)
                     measures.add({number: measure})
         finally:
             drop_importers()
@@ -91,11 +92,11 @@ def range_reader(
 
 
 def _rows(
-    setup: SourceSetup, topic: str, partition: int, start: int, end: int, measure: Measure
+    setup: SourceSetup, key: TopicPartition, start: int, end: int, measure: Measure
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range. If the source has deleted its beginning, only of the rest."""
-    key: TopicPartition = (topic, partition)
-    link = ClusterLink(wire_settings(setup.consumer), lambda: None, name="archive", topics={topic})
+    settings = wire_settings(setup.consumer)
+    link = ClusterLink(settings, lambda: None, name="archive", topics={key[0]})
     with closing(link):
         first = min(end, max(start, listed(link, [key], EARLIEST, 0)[key]))
         measure.lost = first - start
@@ -118,7 +119,9 @@ def _rows(
                     measure.records += len(tails)
                     measure.bytes += sum(map(len, tails))
                     if tails:
-                        measure.checksum = checksum(columns.timestamps, tails, measure.checksum)
+                        measure.checksum = checksum(
+                            columns.timestamps, columns.tails, measure.checksum
+                        )
                     if buffer.full:
                         yield buffer.to_arrow()
                         buffer = RowBuffer()

@@ -51,7 +51,7 @@ from connectors.mirror.spark.copy.executor import ShardResult
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.create import apply_plan
 from connectors.mirror.topics.selection import TopicSelector, plan_topics
-from connectors.spark.arrow import collect
+from connectors.spark.arrow import collect, map_batches
 from connectors.spark.errors import SparkJobFailed, job_errors
 
 __all__ = ["ArchiveReader", "RestoreSurvey", "restore_engine"]
@@ -118,7 +118,7 @@ def restore_engine(session: SparkSession, setup: TargetSetup, reader: ArchiveRea
                 what = f"Restore, piece {piece.number}: {len(piece.ranges)} partitions"
                 session.sparkContext.setJobDescription(what)
                 work = piece_restorer(setup, piece.ranges, piece.seconds)
-                found = collect(rows.mapInArrow(work, RESULT)).to_pylist()
+                found = collect(map_batches(rows, work, RESULT)).to_pylist()
         except SparkJobFailed as error:
             return PieceOutcome((), (), str(error), sure=False)
         result = ShardResult.of_json(found[0]["result"])

@@ -53,7 +53,7 @@ class TargetSetup:
 def piece_restorer(
     setup: TargetSetup, ranges: Sequence[SourceRange], seconds: float
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow` that restores the rows of these ranges, in the order of
+    """Return a function for `map_batches` that restores the rows of these ranges, in the order of
     topic, partition and offset."""
     text = json.dumps([astuple(each) for each in ranges])
 

@@ -123,4 +123,10 @@ class ArchiveStore:
 
     def _move(self, commit: Commit) -> None:
         for name, staged in commit.staged.items():
-            self.files.move(staged, name)
+            if self.files.exists(staged):
+                self.files.move(staged, name)
+            elif not self.files.exists(name):
+                raise DamagedArchive(
+                    f"{self.files.path(name)} is missing, which the ledger names: restore it from "
+                    "a copy of the directory, or archive to a new one"
+                )

@@ -61,7 +61,10 @@ def test_records_come_back(
     given_: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]],
 ) -> None:
     # Deltas of timestamps are 64 bits wide.
-    records = [Record(5 + 2 * n, stamp // 4, *rest) for n, (stamp, *rest) in enumerate(given_)]
+    records = [
+        Record(5 + 2 * n, stamp // 4, key, value, headers)
+        for n, (stamp, key, value, headers) in enumerate(given_)
+    ]
     run = run_of(records)
     rows = rows_of(run)
     assert set(rows.to_pydict()["leader_epoch"]) == {7}
