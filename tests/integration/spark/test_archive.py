@@ -5,6 +5,7 @@ order, with the same timestamps, each once, whatever killed either in the middle
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,7 +26,15 @@ from tests.support.groups import commit
 from tests.support.losing import create_again, delete_topic
 from tests.support.mirrored import MirroredFlow, assert_equal_logs
 from tests.support.offset_records import mapping, offset_map
-from tests.support.producing import Record, numbered, produce, produce_transactions
+from tests.support.producing import (
+    Record,
+    meanwhile,
+    numbered,
+    produce,
+    produce_transactions,
+)
+from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
+from tests.support.spark_cluster import SparkCluster
 from tests.support.topics import create_topic, end_offset
 from tests.support.waiting import wait_until
 
@@ -82,8 +91,8 @@ def test_what_is_restored_is_what_was_archived(
     produce_transactions(flow.source_servers, transactional, groups)
     properties = flow.properties(COMMITTED)
 
-    store = archive(properties, tmp_path, spark, piece_bytes=60_000)
-    done = restore(properties, tmp_path, spark, piece_bytes=60_000)
+    store = archive(properties, tmp_path, spark, piece_bytes=30_000)
+    done = restore(properties, tmp_path, spark, piece_bytes=30_000)
 
     assert done.complete
     assert store.ledger.version > 2, "in several pieces"
@@ -223,9 +232,9 @@ def test_what_would_mix_records_is_refused(
 
     for file in (tmp_path / "archive" / "data").rglob("*.parquet"):
         file.unlink()
-    with pytest.raises(DamagedArchive, match="[.]parquet is missing, which the ledger names"):
+    with pytest.raises(DamagedArchive, match=r"[.]parquet is missing, which the ledger names"):
         restore(properties, tmp_path, spark, topics=other)
-    with pytest.raises(DamagedArchive, match="[.]parquet is missing, which the ledger names"):
+    with pytest.raises(DamagedArchive, match=r"[.]parquet is missing, which the ledger names"):
         archive(properties, tmp_path, spark, topics=other)
 
 
@@ -295,3 +304,32 @@ def test_groups_go_on_in_the_restored_copy_where_they_were(
     gone = {**properties, f"{flow.a}.bootstrap.servers": "127.0.0.1:1"}
     restore(gone, tmp_path, spark)
     assert translated("--checkpoints") == {behind: 23, ahead: 30}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_executors_of_a_cluster_archive_and_restore_with_the_code_that_is_sent_to_them(
+    flow: MirroredFlow, tmp_path: Path, logs: Path
+) -> None:
+    """On two workers whose Python has no packages at all, by the command; secrets stay off command
+    lines."""
+    topic = flow.topic(partitions=3)
+    for partition in range(3):
+        produce(flow.source_servers, topic, varied(300, partition), batch_records=30)
+    with SparkCluster(2, path=[bare_python(tmp_path / "python")], logs=logs) as cluster:
+        on_cluster = of_flow({"spark.master": cluster.url, **SMALL_EXECUTORS, **QUICK_JVM})
+        canary = {"A.ssl.key.password": "canary-of-a-secret"}
+        properties = flow.properties({**on_cluster, **canary})
+        file, directory = properties_file(properties, tmp_path), str(tmp_path / "archive")
+        commands: list[list[str]] = []
+        with meanwhile(lambda: commands.extend(cluster.commands()), pause_s=1.0):
+            for arguments in (["--to", directory], ["--restore", directory]):
+                command = [sys.executable, "-m", "api.cli.mirror_archive", str(file), *arguments]
+                ended = subprocess.run(
+                    command, capture_output=True, text=True, timeout=150, check=False
+                )
+                assert ended.returncode == 0, ended.stdout + ended.stderr
+                assert "Done: 900 records" in ended.stdout
+    assert commands
+    assert "canary" not in str(commands)
+    assert_equal_logs(flow, topic)
