@@ -4,12 +4,13 @@
                            [--every SECONDS] [--json FILE]
     connect-mirror-archive mm2.properties --restore DIRECTORY [--flow A->B] [--topics REGEX]
                            [--json FILE]
+    connect-mirror-archive mm2.properties --verify DIRECTORY [--flow A->B] [--topics REGEX]
 
-Both run on Spark: on the master in the properties, or local[*]. Exit codes:
-    0    every record is archived or restored; with --every: stopped by a signal
+All run on Spark: on the master in the properties, or local[*]. Exit codes:
+    0    every record is archived, restored or as the ledger says; with --every: stopped by a signal
     1    the command line or the properties are wrong
     2    failed, or some partitions could not be archived or restored; start it again to continue
-    3    refused: the message says what to do
+    3    refused: the message says what to do; --verify: files differ from the ledger
     4    stopped by a signal before it was done; start it again to continue
 """
 
@@ -89,6 +90,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIRECTORY",
         help="restore the archive in DIRECTORY into the flow's target, as the flow's copies",
     )
+    what.add_argument(
+        "--verify",
+        metavar="DIRECTORY",
+        help="check that the files in DIRECTORY have the records that its ledger names",
+    )
     parser.add_argument(
         "--topics",
         metavar="REGEX",
@@ -131,8 +137,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
     """End with the parser's usage error if options exclude each other."""
-    if found.restore is not None and found.every is not None:
-        parser.error("--every needs --to: a restore ends when it is done")
+    if found.to is None and found.every is not None:
+        parser.error("--every needs --to: the others end when they are done")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -155,6 +161,8 @@ def run_archive(arguments: argparse.Namespace) -> int:
         )
     require_spark()
     try:
+        if arguments.verify is not None:
+            return _verify(arguments)
         if arguments.restore is not None:
             return _restore(arguments)
         return _archive(arguments)
@@ -283,6 +291,35 @@ def _restore(arguments: argparse.Namespace) -> int:
             write_json(arguments.json, to_json(jobs, outcome.progress))
         _show(arguments, jobs, outcome, "Restore", " The flow continues after these records.")
         return _code(outcome)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from connectors.archive.files import ArchiveFiles
+    from connectors.archive.restore import ArchiveReader, archived_topics
+    from connectors.archive.store import ArchiveStore
+    from connectors.archive.verify import verified
+    from connectors.mirrormaker.flow_lookup import named_flow
+    from connectors.spark.program_session import own_session
+
+    flow = named_flow(arguments.config, arguments.flow)
+    pattern = _pattern(arguments)
+    with own_session(PROGRAM, flow.properties, frames=True) as spark:
+        store = ArchiveStore.read(ArchiveFiles(spark, arguments.verify))
+        topics = archived_topics(flow, store, pattern)
+        ranges = [each for found in store.ledger.ranges.values() for each in found]
+        chosen = [each for each in ranges if each.topic in topics]
+        records = wrong = 0
+        slots = _slots(arguments, spark)()
+        for checked in verified(ArchiveReader(spark, store), chosen, slots):
+            records += checked.range.records
+            if checked.problem is not None:
+                wrong += 1
+                print(f"{store.files.path(checked.range.file or '')}: {checked.problem}")
+    if wrong:
+        print(f"{wrong} of {len(chosen)} ranges differ from the ledger.")
+        return EXIT_REFUSED
+    print(f"{len(chosen)} ranges with {records} records are as the ledger says.")
+    return EXIT_OK
 
 
 def _slots(arguments: argparse.Namespace, spark: SparkSession) -> Callable[[], int]:

@@ -54,7 +54,7 @@ from connectors.mirror.topics.selection import TopicSelector, plan_topics
 from connectors.spark.arrow import collect, map_batches
 from connectors.spark.errors import SparkJobFailed, job_errors
 
-__all__ = ["ArchiveReader", "RestoreSurvey", "restore_engine"]
+__all__ = ["ArchiveReader", "RestoreSurvey", "archived_topics", "restore_engine"]
 
 _TIMEOUT_S = 60.0
 _TIMESTAMP_TYPE = "message.timestamp.type"
@@ -133,6 +133,31 @@ def _nothing(wanted: SourceRange) -> RangeProgress:
     return RangeProgress(wanted, wanted.end, 0, 0, None)
 
 
+def archived_topics(
+    flow: DedicatedFlow, store: ArchiveStore, pattern: re.Pattern[str] | None
+) -> dict[str, ArchivedTopic]:
+    """Return the topics of the archive that the flow copies, or whose whole name `pattern` matches.
+    Raises `ConfigError` if there are none."""
+    ledger = store.ledger
+    counts = {topic: each.partitions for topic, each in ledger.topics.items()}
+    selected = _selector(flow, pattern).select(counts).copied
+    if not selected:
+        asked = "the flow's topic filter" if pattern is None else "--topics"
+        raise ConfigError(
+            f"No topic in {store.files.root} that {asked} matches; it has "
+            f"{', '.join(sorted(counts)[:5]) or 'none'}",
+            key="--topics",
+        )
+    return {topic: ledger.topics[topic] for topic in selected}
+
+
+def _selector(flow: DedicatedFlow, pattern: re.Pattern[str] | None) -> TopicSelector:
+    selector = topic_selector(flow.config)
+    if pattern is None:
+        return selector
+    return replace(selector, topics=NamedTopics(pattern), replicate_heartbeats=False)
+
+
 class RestoreSurvey:
     """The archive in the place of a flow's source, and the target: a `Survey`. The owner calls
     `close`. For one thread."""
@@ -191,7 +216,7 @@ class RestoreSurvey:
         with asking("target", self._consumer):
             self._admin.cluster_id(REACH_S)
         topics = self._topics()
-        selector = self._selector()
+        selector = _selector(self._flow, self._pattern)
         facts = ClusterFacts()
         self._check_files(topics)
         on_target = self._admin.list_topics(_TIMEOUT_S)
@@ -207,23 +232,9 @@ class RestoreSurvey:
         self._place(facts, counts, selector, on_target)
         return facts
 
-    def _selector(self) -> TopicSelector:
-        selector = topic_selector(self._config)
-        if self._pattern is None:
-            return selector
-        return replace(selector, topics=NamedTopics(self._pattern), replicate_heartbeats=False)
-
     def _topics(self) -> dict[str, ArchivedTopic]:
-        selector, ledger = self._selector(), self._store.ledger
-        counts = {topic: each.partitions for topic, each in ledger.topics.items()}
-        selected = selector.select(counts).copied
-        if not selected:
-            asked = "the flow's topic filter" if self._pattern is None else "--topics"
-            raise ConfigError(
-                f"No topic in {self._store.files.root} that {asked} matches; it has "
-                f"{', '.join(sorted(counts)[:5]) or 'none'}",
-                key="--topics",
-            )
+        selector = _selector(self._flow, self._pattern)
+        selected = archived_topics(self._flow, self._store, self._pattern)
         for topic in selected:
             if selector.changes_records(topic):
                 raise ConfigError(
@@ -231,7 +242,7 @@ class RestoreSurvey:
                     "source had: leave it out with --topics",
                     key="--topics",
                 )
-        return {topic: ledger.topics[topic] for topic in selected}
+        return selected
 
     def _check_files(self, topics: Collection[str]) -> None:
         """Raise `DamagedArchive` if a file is missing that the ledger names."""

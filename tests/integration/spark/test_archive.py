@@ -5,6 +5,7 @@ order, with the same timestamps, each once, whatever killed either in the middle
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from api.cli.connect_mirror.main import main as connect_mirror
 from connectors.archive.errors import DamagedArchive, NotThisCluster, TopicChanged
 from connectors.archive.files import ArchiveFiles
 from connectors.archive.groups import GroupArchive
+from connectors.archive.restore import ArchiveReader
+from connectors.archive.verify import verified
 from connectors.mirror.backfill.errors import LaterRecordsThere
 from connectors.mirror.offsets.translator import GroupOffset
 from deploy.brokers import GuardedProcess, KafkaCluster
@@ -61,6 +64,17 @@ def varied(count: int, partition: int) -> list[Record]:
     ]
 
 
+def problems(spark: SparkSession, directory: Path) -> list[str]:
+    """How the files differ from the ledger."""
+    store = read_archive(directory, spark)
+    ranges = [each for found in store.ledger.ranges.values() for each in found]
+    return [
+        each.problem
+        for each in verified(ArchiveReader(spark, store), ranges, 2)
+        if each.problem is not None
+    ]
+
+
 def assert_audit_equal(flow: MirroredFlow, properties: dict[str, str], directory: Path) -> None:
     """connect-mirror-audit finds no difference."""
     file = properties_file(properties, directory)
@@ -91,10 +105,11 @@ def test_what_is_restored_is_what_was_archived(
     produce_transactions(flow.source_servers, transactional, groups)
     properties = flow.properties(COMMITTED)
 
-    store = archive(properties, tmp_path, spark, piece_bytes=30_000)
+    store = archive(properties, tmp_path, spark, piece_bytes=8_000)
     done = restore(properties, tmp_path, spark, piece_bytes=30_000)
 
     assert done.complete
+    assert problems(spark, tmp_path) == []
     assert store.ledger.version > 2, "in several pieces"
     assert (done.records(plain), done.records(transactional)) == (1200, 240)
     assert sum(each.gaps for each in store.ledger.ranges[transactional, 0]) == 120 + 9
@@ -211,7 +226,7 @@ def test_what_would_mix_records_is_refused(
     target with records of its own."""
     topic, other = flow.topic("t"), flow.topic("other")
     for name in (topic, other):
-        produce(flow.source_servers, name, numbered(30))
+        produce(flow.source_servers, name, numbered(30, start=len(name)))
     properties = flow.properties()
     archive(properties, tmp_path, spark)
     backwards = MirroredFlow(flow.target, flow.source, prefix=flow.prefix)
@@ -230,8 +245,16 @@ def test_what_would_mix_records_is_refused(
     with pytest.raises(TopicChanged, match=f"Topic {topic} was re-created"):
         archive(properties, tmp_path, spark, topics=topic)
 
-    for file in (tmp_path / "archive" / "data").rglob("*.parquet"):
+    files = sorted((tmp_path / "archive" / "data").rglob("*.parquet"))
+    assert problems(spark, tmp_path) == []
+    shutil.copy(files[0], files[1])
+    Path(files[1].parent, f".{files[1].name}.crc").unlink()
+    assert problems(spark, tmp_path) == [
+        "its records are not those of the ledger: checksums differ"
+    ]
+    for file in files:
         file.unlink()
+    assert len(problems(spark, tmp_path)) == 2
     with pytest.raises(DamagedArchive, match=r"[.]parquet is missing, which the ledger names"):
         restore(properties, tmp_path, spark, topics=other)
     with pytest.raises(DamagedArchive, match=r"[.]parquet is missing, which the ledger names"):

@@ -20,9 +20,10 @@ def file(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "one of the arguments --to --restore is required"),
+        ([], "one of the arguments --to --restore --verify is required"),
         (["--to", "x", "--restore", "y"], "not allowed with argument --to"),
         (["--restore", "x", "--every", "60"], "--every needs --to"),
+        (["--verify", "x", "--every", "60"], "--every needs --to"),
         (["--to", "x", "--every", "0"], "use a whole number of at least 1"),
         (["--to", "x", "--format", "delta"], "Invalid value delta for --format"),
         (["--to", "x"], "A->B.enabled"),
