@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -36,7 +35,6 @@ from api.cli.program import (
 )
 from api.cli.version import add_version
 from connect.config.sizes import parse_size
-from connect.errors import ConfigError
 
 if TYPE_CHECKING:
     from api.cli.output.backfill import ProgressView
@@ -336,17 +334,14 @@ def _engine(
 
 def _wish(arguments: argparse.Namespace) -> BackfillRequest:
     from connect.clock import SYSTEM_CLOCK
-    from connectors.mirror.backfill.request import BackfillRequest, parse_offset_time
+    from connectors.mirror.backfill.request import (
+        BackfillRequest,
+        parse_offset_time,
+        topic_pattern,
+    )
 
     now_ms = SYSTEM_CLOCK.now_ms()
-    try:
-        topics = None if arguments.topics is None else re.compile(arguments.topics)
-    except re.error as error:
-        raise ConfigError(
-            f"Invalid value {arguments.topics} for --topics: not a valid regular expression: "
-            f"{error}",
-            key="--topics",
-        ) from error
+    topics = topic_pattern(arguments.topics)
     since, until = (
         None if text is None else parse_offset_time(text, key, now_ms)
         for key, text in (("--since", arguments.since), ("--until", arguments.until))

@@ -29,7 +29,16 @@ from connect.protocol.legacy_records import read_legacy_records
 from connect.protocol.record_columns import Columns, read_batch_records
 from connect.protocol.varint import SHORT_LIMIT, SHORT_VARINTS, encode_varint, read_varint
 
-__all__ = ["Record", "RecordFields", "encode_batch", "encode_tail", "iter_fields", "iter_records"]
+__all__ = [
+    "Record",
+    "RecordFields",
+    "TailFields",
+    "encode_batch",
+    "encode_tail",
+    "iter_fields",
+    "iter_records",
+    "tail_fields",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,9 @@ class Record:
 
 RecordFields = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Offset, timestamp, key, value and headers of a record."""
+
+TailFields = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""Key, value and headers of a record."""
 
 
 def iter_records(
@@ -91,6 +103,16 @@ def iter_fields(
             yield (offset, timestamp, *plain, ())
 
 
+def tail_fields(offset: int, tail: bytes) -> TailFields:
+    """Return key, value and headers of a record's tail, as `encode_tail` made it. `offset`: of the
+    record, for errors. Raises CorruptData."""
+    try:
+        plain = _plain_fields(tail)
+    except IndexError:
+        plain = None
+    return _decode_tail(offset, tail) if plain is None else (*plain, ())
+
+
 def _plain_fields(tail: bytes) -> tuple[bytes | None, bytes | None] | None:
     """Return key and value if their lengths take at most two bytes and there are no headers.
 
@@ -120,9 +142,7 @@ def _plain_fields(tail: bytes) -> tuple[bytes | None, bytes | None] | None:
     return (key, value) if tail[start] == 0 and start + 1 == len(tail) else None
 
 
-def _decode_tail(
-    offset: int, tail: Data
-) -> tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+def _decode_tail(offset: int, tail: Data) -> TailFields:
     key, position = _nullable(tail, 0)
     value, position = _nullable(tail, position)
     count, position = read_varint(tail, position)

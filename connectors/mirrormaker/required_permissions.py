@@ -47,9 +47,11 @@ class Feature(Enum):
     QUARANTINE = "quarantine"
     AUDIT = "audit"
     BACKFILL = "backfill"
+    ARCHIVE = "archive"
+    RESTORE = "restore"
 
 
-TOOLS = frozenset({Feature.AUDIT, Feature.BACKFILL})
+TOOLS = frozenset({Feature.AUDIT, Feature.BACKFILL, Feature.ARCHIVE, Feature.RESTORE})
 """Programs beside the flow. They need the rows of copying, too."""
 
 
@@ -170,6 +172,7 @@ _PROVENANCE, _CHECKPOINTS = _one(lambda n: n.provenance), _one(lambda n: n.check
 _BEATS, _COPIED_BEATS = _one(lambda n: n.heartbeats), _one(lambda n: n.copied_heartbeats)
 _QUARANTINE, _WORKER_GROUP = _one(lambda n: n.quarantine), _one(lambda n: n.worker_group)
 _BACKFILL_GROUP = _one(lambda n: f"{n.worker_group}-backfill")
+_ARCHIVE_GROUP = _one(lambda n: f"{n.worker_group}-archive")
 
 PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, _GROUP, _WORKER_GROUP, (_READ,), Feature.WORKER),
@@ -196,6 +199,12 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_source, _TOPIC, _topics, (_READ,), Feature.AUDIT),
     _Row(_target, _TOPIC, _copies, (_READ,), Feature.AUDIT),
     _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.BACKFILL),
+    _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.ARCHIVE),
+    _Row(_source, _GROUP, _ARCHIVE_GROUP, (_READ,), Feature.ARCHIVE),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.ARCHIVE),
+    _Row(_target, _TOPIC, _copies, (_READ, _DESCRIBE_CONFIGS), Feature.RESTORE),
+    _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.RESTORE),
+    _Row(_target, _TOPIC, _CHECKPOINTS, _OWN, Feature.RESTORE),
 )
 
 

@@ -1,22 +1,39 @@
-"""Returns results of Spark queries as Arrow tables and closes all resources.
+"""Returns results of Spark queries as Arrow tables and closes all resources; runs Python functions
+of Arrow batches on executors.
 
-`DataFrame.toArrow` does the same but leaves its socket to the garbage collector. PyArrow is
-imported by the first call, because executors import this module and do not need PyArrow.
+`DataFrame.toArrow` leaves its socket to the garbage collector, and `DataFrame.mapInArrow` wants
+pandas, which neither of them uses. PyArrow is imported by the first call, because executors import
+this module and do not need PyArrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import DataFrame
-from pyspark.util import local_connect_and_auth
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType, local_connect_and_auth
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["arriving", "collect"]
+__all__ = ["arriving", "collect", "map_batches"]
+
+
+def map_batches(
+    frame: DataFrame,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: str,
+) -> DataFrame:
+    """Return what `work` makes of the rows of each partition. `schema`: of its rows, as DDL."""
+    kind: Any = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    column: Any = UserDefinedFunction(work, returnType=schema, evalType=kind)(
+        *[frame[name] for name in frame.columns]
+    )
+    java: Any = frame._jdf
+    return DataFrame(java.mapInArrow(column._jc, False, None), frame.sparkSession)
 
 
 def collect(frame: DataFrame) -> pa.Table:
@@ -34,7 +51,7 @@ def collect(frame: DataFrame) -> pa.Table:
     return pa.Table.from_batches([batches[index] for index in order]).cast(schema)
 
 
-def arriving(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+def arriving(frame: DataFrame) -> Generator[pa.RecordBatch, None, None]:
     """Run the query and yield rows as tasks end, in any order. At the end, raises Spark's errors.
 
     A caller that stops early must cancel the query.
@@ -42,7 +59,7 @@ def arriving(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     return _batches(frame, [])
 
 
-def _batches(frame: DataFrame, order: list[int]) -> Iterator[pa.RecordBatch]:
+def _batches(frame: DataFrame, order: list[int]) -> Generator[pa.RecordBatch, None, None]:
     """Yield the batches as they arrive, and append the position of each one to `order`."""
     from pyspark.sql.pandas.serializers import ArrowCollectSerializer
 

@@ -14,7 +14,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 from zipimport import zipimporter
 
-__all__ = ["leaving_zips_read"]
+__all__ = ["drop_importers", "leaving_zips_read"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,12 +28,12 @@ def leaving_zips_read(work: Callable[P, R]) -> Callable[P, R]:
         try:
             return work(*args, **kwargs)
         finally:
-            _drop_importers()
+            drop_importers()
 
     return run
 
 
-def _drop_importers() -> None:
+def drop_importers() -> None:
     """Drop the cached importers, which would otherwise be invalidated. The next import creates new
     ones from zip directories that are cached elsewhere."""
     for path, importer in list(sys.path_importer_cache.items()):

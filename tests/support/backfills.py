@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from connectors.mirror.backfill.cluster_facts import ClusterSurvey
-from connectors.mirror.backfill.engines import PieceEngine, copier_consumer, local_engine
+from connectors.mirror.backfill.engines import (
+    PieceEngine,
+    PieceOutcome,
+    copier_consumer,
+    local_engine,
+)
 from connectors.mirror.backfill.request import BackfillRequest
-from connectors.mirror.backfill.scheduler import PartitionJob, SchedulerOptions
+from connectors.mirror.backfill.scheduler import Chunk, PartitionJob, SchedulerOptions
 from connectors.mirror.backfill.session import BackfillSession
 from connectors.mirror.copy.settings import engine_settings
 from connectors.mirror.spark.backfill import spark_engine
 from connectors.mirror.spark.copy.shards import CopyFlow
 from connectors.mirrormaker.flow_lookup import named_flow
 
-__all__ = ["Backfilled", "backfill", "properties_file"]
+__all__ = ["Backfilled", "Killed", "backfill", "dying", "properties_file"]
 
 
 @dataclass(frozen=True)
@@ -72,3 +77,31 @@ def backfill(
             wrapped(engine), dealing, lambda: 2, lambda: False, lambda progress: None
         )
         return Backfilled({job.source: job for job in plan.jobs}, outcome.complete)
+
+
+class Killed(Exception):
+    """In place of a kill: what was copied is not written down."""
+
+
+def dying(after: int) -> Callable[[PieceEngine], PieceEngine]:
+    """The program dies while the piece behind so many is copied, which then is on the target."""
+
+    def wrapped(engine: PieceEngine) -> PieceEngine:
+        count = 0
+
+        def copy(piece: Chunk) -> PieceOutcome:
+            nonlocal count
+            outcome = engine(piece)
+            count += 1
+            if count <= after:
+                return outcome
+            return replace(outcome, progress=_Exploding())  # type: ignore[arg-type]
+
+        return copy
+
+    return wrapped
+
+
+class _Exploding:
+    def __iter__(self) -> object:
+        raise Killed

@@ -87,7 +87,7 @@ INSIDE: dict[str, list[str]] = {
         "standalone",
         "distributed",
     ],
-    "connectors": ["files spark", "mirror", "mirrormaker mirrormaker1", "dataframes"],
+    "connectors": ["files spark", "mirror", "archive mirrormaker mirrormaker1", "dataframes"],
     "connectors.mirror": [
         "topic_routes",
         "api_support background config formats metrics",

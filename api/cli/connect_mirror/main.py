@@ -1,13 +1,14 @@
 """`connect-mirror`: everything about a mirror of an mm2.properties file, one subcommand each.
 
-The subcommands share their work with the older commands (`connect-mirror-maker`, `-client`,
-`-audit`, `-backfill`), whose names, options and exit codes stay as they are. Here they have the
+The subcommands share their work with the commands `connect-mirror-maker`, `-client`, `-audit`,
+`-backfill` and `-archive`, whose names, options and exit codes stay as they are. Here they have the
 same options for the file, the flow and the format, and the same exit codes:
     0    done
     1    failed: a cluster did not answer, or something ended in an error
     2    the command line is wrong
     3    the answer is no: something differs, is not healthy, was refused or is incomplete
-    4    backfill: stopped before it was done; audit --mode ledger: offsets are not accounted for
+    4    backfill, archive: stopped before it was done; audit --mode ledger: offsets are not
+         accounted for
     78   the configuration is wrong
 """
 
@@ -20,7 +21,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from api.cli import acls, mirror_audit, mirror_backfill, mirror_client, mirror_maker
+from api.cli import (
+    acls,
+    mirror_archive,
+    mirror_audit,
+    mirror_backfill,
+    mirror_client,
+    mirror_maker,
+)
 from api.cli.connect_mirror import check, importing, lag, pages, pause, status, why
 from api.cli.connect_mirror.options import (
     EXIT_DIFFERENT,
@@ -142,6 +150,15 @@ COMMANDS = (
         mirror_backfill.run_backfill,
         (*_FLOW, mirror_backfill.add_options),
         mirror_backfill.check_options,
+        codes=_NOT_DONE,
+        level=logging.WARNING,
+    ),
+    _Command(
+        "archive",
+        "keep a flow's topics as Parquet files, or restore them",
+        mirror_archive.run_archive,
+        (*_FLOW, mirror_archive.add_options),
+        mirror_archive.check_options,
         codes=_NOT_DONE,
         level=logging.WARNING,
     ),

@@ -139,11 +139,14 @@ def print_result(
     stopped: bool,
     out: TextIO | None = None,
     output: str | None = None,
+    title: str = "Backfill",
+    after: str = " The flow continues after these records.",
 ) -> None:
-    """Print the state of each partition, and a summary sentence."""
+    """Print the state of each partition, and a summary sentence. `after`: what follows it if
+    everything was copied."""
     printer = table_printer(out, output)
     printer.table(
-        "Backfill",
+        title,
         ("source", "target", "state", "next", "records", "found", "lost", "note"),
         [
             (
@@ -169,7 +172,7 @@ def print_result(
     elif progress.failed:
         printer.line(f"{progress.failed} partitions could not be copied. {done}.", "bold red")
     else:
-        printer.line(f"Done: {done}. The flow continues after these records.", "green")
+        printer.line(f"Done: {done}.{after}", "green")
 
 
 def to_json(jobs: Sequence[PartitionJob], progress: JobProgress | None) -> dict[str, Any]:

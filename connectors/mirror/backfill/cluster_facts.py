@@ -6,14 +6,18 @@ It writes nothing, but with `create` it creates missing topics.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.describe_log_dirs import partition_sizes
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
+from connect.clients.cluster.partition_reader import PartitionReader
 from connect.clients.config.properties import wire_settings
 from connect.clients.errors import not_authorized
 from connect.clients.librdkafka.admin import Admin
@@ -24,7 +28,10 @@ from connect.errors import ConfigError, ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.backfill.request import BackfillRequest
 from connectors.mirror.backfill.start_position import PartitionLogs, known_of
+from connectors.mirror.compare.batch_runs import wire_runs
+from connectors.mirror.compare.target_tail import TailReader
 from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import TopicFilter, config_property_filter
 from connectors.mirror.inspect.cluster_queries import REACH_S, asking
 from connectors.mirror.inspect.flow import DedicatedFlow
@@ -37,7 +44,7 @@ from connectors.mirror.topics.clusters import internal_topics, topic_selector
 from connectors.mirror.topics.create import apply_plan, creation_configs, ensure_compacted_topic
 from connectors.mirror.topics.selection import Selection, TopicPlan, TopicSelector, plan_topics
 
-__all__ = ["ClusterFacts", "ClusterSurvey", "described_configs"]
+__all__ = ["ClusterFacts", "ClusterSurvey", "NamedTopics", "create_own_topics", "described_configs"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,15 +57,15 @@ _UNKNOWN_BYTES = 512.0
 replace it."""
 
 
-class _Named(TopicFilter):
+class NamedTopics(TopicFilter):
     """A topic filter for the topics named on the command line, instead of the flow's own filter."""
 
-    def __init__(self, wish: BackfillRequest) -> None:
+    def __init__(self, pattern: re.Pattern[str]) -> None:
         super().__init__({})
-        self._wish = wish
+        self._pattern = pattern
 
     def should_replicate_topic(self, topic: str) -> bool:
-        return self._wish.topics is not None and self._wish.topics.fullmatch(topic) is not None
+        return self._pattern.fullmatch(topic) is not None
 
 
 @dataclass(slots=True)
@@ -111,6 +118,18 @@ class ClusterSurvey:
         )
         self.selector: TopicSelector = self._selector()
 
+    @property
+    def tails(self) -> TailReader:
+        """Return what finds the source's next records on the target."""
+        return TailReader(self.source, self.target, self.read_committed)
+
+    def has_records(self, key: TopicPartition, first: int, end: int) -> bool:
+        """Whether the source has a record between these offsets (`end` is exclusive)."""
+        isolation: Literal[0, 1] = 1 if self.read_committed else 0
+        with closing(PartitionReader(self.source, key, first, end, isolation=isolation)) as reader:
+            runs = wire_runs(reader, first, end, committed=self.read_committed)
+            return any(batch.columns().offsets for batch in chain.from_iterable(runs))
+
     def close(self) -> None:
         self.source.close()
         self.target.close()
@@ -125,7 +144,7 @@ class ClusterSurvey:
         selector = topic_selector(self.config, same_cluster=ours == theirs)
         if self._wish.topics is None:
             return selector
-        return replace(selector, topics=_Named(self._wish), replicate_heartbeats=False)
+        return replace(selector, topics=NamedTopics(self._wish.topics), replicate_heartbeats=False)
 
     def gather(self, *, create: bool) -> ClusterFacts:
         """Gather the facts. `create`: create missing topics on the target and wait until they
@@ -154,7 +173,10 @@ class ClusterSurvey:
         facts.missing = plan_topics(selection.copied, on_target, self.selector)
         if create:
             self._create(facts.missing)
-            self._create_own_topics()
+            side = client_configs.offset_syncs_side(self.config.originals)
+            create_own_topics(
+                self.source_admin if side == "source" else self.target_admin, self.config
+            )
             on_target = self.target_admin.list_topics(_TIMEOUT_S)
         self._describe(facts, selection, on_target)
         self._place(facts, selection, on_target, on_source)
@@ -184,12 +206,6 @@ class ClusterSurvey:
             threads.stop()
         if failures:
             raise ConnectError(f"Topic {failures[0].remote} is not ready: {failures[0]}")
-
-    def _create_own_topics(self) -> None:
-        on_source = client_configs.offset_syncs_side(self.config.originals) == "source"
-        admin = self.source_admin if on_source else self.target_admin
-        for name, factor in internal_topics(self.config).items():
-            ensure_compacted_topic(admin, name, factor, self.config.admin_timeout_ms / 1000)
 
     def _describe(
         self, facts: ClusterFacts, selection: Selection, on_target: Collection[str]
@@ -346,6 +362,13 @@ class ClusterSurvey:
             facts.logs[index] = replace(logs, source_start=start)
         facts.seen_ms = now_ms
         return facts
+
+
+def create_own_topics(admin: Admin, config: SourceConfig) -> None:
+    """Create the topics of offset syncs and offset map, if they are missing. `admin`: of their
+    cluster."""
+    for name, factor in internal_topics(config).items():
+        ensure_compacted_topic(admin, name, factor, config.admin_timeout_ms / 1000)
 
 
 def described_configs(

@@ -20,10 +20,10 @@ from connect.clients.cluster.list_offsets import LATEST
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError, RetriableError
-from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey
+from connectors.mirror.backfill.cluster_facts import ClusterFacts
 from connectors.mirror.backfill.engines import STALL_S, PieceEngine, PieceOutcome
 from connectors.mirror.backfill.errors import LaterRecordsThere
-from connectors.mirror.backfill.plan import BackfillPlan, weigh
+from connectors.mirror.backfill.plan import BackfillPlan, Survey, weigh
 from connectors.mirror.backfill.progress import Arrival, JobProgress
 from connectors.mirror.backfill.progress_store import BackfillProgressStore
 from connectors.mirror.backfill.scheduler import (
@@ -32,7 +32,6 @@ from connectors.mirror.backfill.scheduler import (
     ChunkProgress,
     PartitionJob,
 )
-from connectors.mirror.compare.target_tail import TailReader
 from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.offsets.offset_sync_writer import Reached
@@ -85,7 +84,7 @@ class BackfillJob:
         self,
         plan: BackfillPlan,
         facts: ClusterFacts,
-        gatherer: ClusterSurvey,
+        gatherer: Survey,
         dealer: BackfillScheduler,
         account: BackfillProgressStore,
         engine: PieceEngine,
@@ -108,7 +107,6 @@ class BackfillJob:
         self._look = look
         self._tell = tell
         self._clock = clock
-        self._reader = TailReader(gatherer.source, gatherer.target, gatherer.read_committed)
         self._arrival = Arrival()
         self._ended: queue.Queue[_Ended] = queue.Queue()
         self._lost: list[_Lost] = []
@@ -258,7 +256,7 @@ class BackfillJob:
             job = self._dealer.jobs[wanted.source]
             end = listed(self._gatherer.target, [job.target], LATEST, 1)[job.target]
             topic = job.source[0]
-            tail = self._reader.look(
+            tail = self._gatherer.tails.look(
                 job.source,
                 job.target,
                 (job.position, wanted.end),

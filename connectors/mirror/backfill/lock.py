@@ -1,16 +1,16 @@
-"""Locks a flow, so that only one backfill runs at a time, and none before a killed one has surely
-ended.
+"""Locks a flow, so that only one job of a kind runs at a time, and none before a killed one has
+surely ended.
 
-A running backfill is the only member of the group `<the flow's group>-backfill`. A killed process
-stays a member for `SESSION_S`. Its pieces end before that on whatever machine they run, so once the
-group is empty, no piece writes any more. The lock needs only Kafka's group membership: no topic and
-no file.
+A running backfill is the only member of the group `<the flow's group>-backfill`; an archive has a
+group of its own. A killed process stays a member for `SESSION_S`. Its pieces end before that on
+whatever machine they run, so once the group is empty, no piece writes any more. The lock needs only
+Kafka's group membership: no topic and no file.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import confluent_kafka
 
@@ -22,7 +22,7 @@ from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connectors.mirror.backfill.errors import AnotherBackfill
 from connectors.mirror.inspect.flow import DedicatedFlow
 
-__all__ = ["SESSION_S", "BackfillLock"]
+__all__ = ["SESSION_S", "JobLock", "backfill_lock"]
 
 SESSION_S = 30.0
 """Longer than a piece and the wait for its responses, plus some difference between clocks."""
@@ -34,24 +34,48 @@ _ASK_S = 30.0
 _CLOSE_S = 10.0
 
 
-class BackfillLock:
-    """A lock on a flow. Call `acquire`, then `check` regularly, then `release`, all from one
-    thread. An internal thread maintains the membership."""
+def backfill_lock(flow: DedicatedFlow) -> JobLock:
+    """Return the lock of a flow's backfills. The flow's offsets topic must exist before
+    `acquire`."""
+    return JobLock(
+        f"{flow.group}-backfill",
+        flow.client("backfill-lock"),
+        flow.offsets_topic.name,
+        f"backfill of {flow.name}",
+        AnotherBackfill,
+    )
 
-    def __init__(self, flow: DedicatedFlow) -> None:
-        """The flow's offsets topic must exist before `acquire`."""
-        self._flow = flow
-        self._group = f"{flow.group}-backfill"
+
+class JobLock:
+    """A lock. Call `acquire`, then `check` regularly, then `release`, all from one thread. An
+    internal thread maintains the membership."""
+
+    def __init__(
+        self,
+        group: str,
+        client: Mapping[str, str],
+        topic: str,
+        job: str,
+        refusal: type[ConnectError],
+    ) -> None:
+        """`client`: Java properties of the group's cluster. `topic`: any topic there that exists
+        before `acquire` and that the client may read. `job`: what is locked, for people.
+        `refusal`: the error if another one runs."""
+        self._group = group
+        self._client = client
+        self._topic = topic
+        self._job = job
+        self._refusal = refusal
         self._log = factory.LibrdkafkaLog(self._group)
         self._stopping = threading.Event()
         self._joined = threading.Event()
         self._failure: ConnectError | None = None
-        self._thread = threading.Thread(target=self._run, name="backfill-lock", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{self._group}-lock", daemon=True)
 
     def acquire(self, on_wait: Callable[[str], None]) -> None:
-        """Wait until a killed backfill has ended, then take the lock.
+        """Wait until a killed job has ended, then take the lock.
 
-        If that takes long, `on_wait` receives a sentence for the user. Raises `AnotherBackfill`.
+        If that takes long, `on_wait` receives a sentence for the user. Raises `refusal`.
         """
         deadline = Deadline(SESSION_S + 5.0)
         told = False
@@ -61,7 +85,7 @@ class BackfillLock:
             if not told:
                 told = True
                 on_wait(
-                    f"another backfill of {self._flow.name} runs or was killed ({peers[0]}): "
+                    f"another {self._job} runs or was killed ({peers[0]}): "
                     f"waiting up to {SESSION_S:.0f} s for it to leave the group"
                 )
             self._stopping.wait(_LOOK_S)
@@ -78,7 +102,7 @@ class BackfillLock:
             raise self._another(peers)
 
     def check(self) -> None:
-        """Raise if the membership is lost, because then another backfill may start."""
+        """Raise if the membership is lost, because then another job may start."""
         if self._failure is not None:
             raise self._failure
 
@@ -89,11 +113,11 @@ class BackfillLock:
             self._thread.join(_CLOSE_S)
 
     def _peers(self) -> list[GroupPeer]:
-        return group_members(self._flow.client("backfill-look"), self._group, Deadline(_ASK_S))
+        return group_members(self._client, self._group, Deadline(_ASK_S))
 
-    def _another(self, peers: list[GroupPeer]) -> AnotherBackfill:
-        return AnotherBackfill(
-            f"another backfill of {self._flow.name} runs ({peers[0]}); wait for it to end or "
+    def _another(self, peers: list[GroupPeer]) -> ConnectError:
+        return self._refusal(
+            f"another {self._job} runs ({peers[0]}); wait for it to end or "
             "stop it (SIGTERM), then start this one again"
         )
 
@@ -102,7 +126,7 @@ class BackfillLock:
     def _run(self) -> None:
         try:
             consumer = factory.consumer(
-                self._flow.client("backfill-lock"),
+                self._client,
                 overrides={
                     "group.id": self._group,
                     "session.timeout.ms": round(SESSION_S * 1000),
@@ -116,7 +140,7 @@ class BackfillLock:
         try:
             with translated(f"Joining group {self._group}", f"Read on group {self._group}"):
                 consumer.subscribe(
-                    [self._flow.offsets_topic.name],
+                    [self._topic],
                     on_assign=self._assigned,
                     on_revoke=self._revoked,
                     on_lost=self._revoked,
@@ -152,6 +176,6 @@ class BackfillLock:
     ) -> None:
         if self._joined.is_set() and not self._stopping.is_set():
             self._failure = BrokerUnavailable(
-                f"membership of group {self._group} was lost, so another backfill may start; "
+                f"membership of group {self._group} was lost, so another {self._job} may start; "
                 "start this one again"
             )

@@ -6,24 +6,61 @@ backfill may have copied them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Literal
+from typing import Protocol
 
-from connect.clients.cluster.partition_reader import PartitionReader
+from connect.clients.cluster.cluster_link import ClusterLink
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey
+from connectors.mirror.backfill.cluster_facts import ClusterFacts
 from connectors.mirror.backfill.errors import BackfillRefused, LaterRecordsThere
 from connectors.mirror.backfill.scheduler import PartitionJob
 from connectors.mirror.backfill.start_position import Begin, PartitionLogs, choose_begin
-from connectors.mirror.compare.batch_runs import wire_runs
-from connectors.mirror.compare.target_tail import Tail, TailReader
+from connectors.mirror.compare.target_tail import Tail
 from connectors.mirror.copy.copied_ranges import CopiedRange
-from connectors.mirror.retention.deadline import loss_at_ms
+from connectors.mirror.retention.deadline import LogState, loss_at_ms
 
-__all__ = ["BackfillPlan", "make_plan", "weigh"]
+__all__ = ["BackfillPlan", "Survey", "TailLookup", "make_plan", "weigh"]
+
+
+class TailLookup(Protocol):
+    """Finds the source's next records on the target, as `TailReader.look` does."""
+
+    def look(
+        self,
+        source: TopicPartition,
+        target: TopicPartition,
+        span: tuple[int, int],
+        target_span: tuple[int, int],
+        *,
+        timestamps: bool | None,
+    ) -> Tail: ...
+
+
+class Survey(Protocol):
+    """Where the records come from, and the target: a flow's source cluster (`ClusterSurvey`), or an
+    archive of it. For one thread."""
+
+    @property
+    def target(self) -> ClusterLink: ...
+
+    @property
+    def tails(self) -> TailLookup: ...
+
+    def gather(self, *, create: bool) -> ClusterFacts:
+        """Gather the facts. `create`: create missing topics on the target. Raises one of
+        `connect.errors`."""
+
+    def looked_again(self, facts: ClusterFacts) -> ClusterFacts:
+        """Return the same facts with the current start offsets of the source's logs."""
+
+    def states(
+        self, facts: ClusterFacts, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, LogState]:
+        """Return what the order of copying depends on, by partition."""
+
+    def has_records(self, key: TopicPartition, first: int, end: int) -> bool:
+        """Whether the source has a record between these offsets (`end` is exclusive)."""
 
 
 @dataclass(slots=True)
@@ -35,19 +72,18 @@ class BackfillPlan:
     found: dict[TopicPartition, Sequence[CopiedRange]] = field(default_factory=dict)
 
 
-def make_plan(facts: ClusterFacts, gatherer: ClusterSurvey) -> BackfillPlan:
+def make_plan(facts: ClusterFacts, gatherer: Survey) -> BackfillPlan:
     """Make the plan. Raises `BackfillRefused` for the first partition that must not be copied, and
     the errors of reading."""
     plan = BackfillPlan()
     refused: list[BackfillRefused] = []
-    reader = TailReader(gatherer.source, gatherer.target, gatherer.read_committed)
     for logs in facts.logs:
         try:
             start = _first_wanted(facts, logs, gatherer)
             begin = choose_begin(logs, start)
             job = _job(facts, logs, begin)
             if begin.look_from is not None:
-                tail = _look(facts, logs, begin, reader)
+                tail = _look(facts, logs, begin, gatherer.tails)
                 plan.found[logs.source] = tail.lines
                 job.found_records = tail.records
                 job.position = max(job.position, tail.position)
@@ -62,7 +98,7 @@ def make_plan(facts: ClusterFacts, gatherer: ClusterSurvey) -> BackfillPlan:
     return plan
 
 
-def weigh(plan: BackfillPlan, facts: ClusterFacts, gatherer: ClusterSurvey) -> None:
+def weigh(plan: BackfillPlan, facts: ClusterFacts, gatherer: Survey) -> None:
     """Set the time at which each partition would start to lose records."""
     states = gatherer.states(facts, {job.source: job.position for job in plan.jobs})
     for job in plan.jobs:
@@ -90,7 +126,7 @@ def _job(facts: ClusterFacts, logs: PartitionLogs, begin: Begin) -> PartitionJob
     )
 
 
-def _look(facts: ClusterFacts, logs: PartitionLogs, begin: Begin, reader: TailReader) -> Tail:
+def _look(facts: ClusterFacts, logs: PartitionLogs, begin: Begin, reader: TailLookup) -> Tail:
     assert begin.look_from is not None
     topic = logs.source[0]
     tail = reader.look(
@@ -114,7 +150,7 @@ def _look(facts: ClusterFacts, logs: PartitionLogs, begin: Begin, reader: TailRe
     )
 
 
-def _first_wanted(facts: ClusterFacts, logs: PartitionLogs, gatherer: ClusterSurvey) -> int | None:
+def _first_wanted(facts: ClusterFacts, logs: PartitionLogs, gatherer: Survey) -> int | None:
     """Return the requested start; the map's first offset instead, if there is no record between the
     two."""
     start = facts.starts[logs.source]
@@ -122,11 +158,4 @@ def _first_wanted(facts: ClusterFacts, logs: PartitionLogs, gatherer: ClusterSur
     if start is None or known is None or known.first <= max(start, logs.source_start):
         return start
     first = max(start, logs.source_start)
-    isolation: Literal[0, 1] = 1 if gatherer.read_committed else 0
-    with closing(
-        PartitionReader(gatherer.source, logs.source, first, known.first, isolation=isolation)
-    ) as reader:
-        runs = wire_runs(reader, first, known.first, committed=gatherer.read_committed)
-        if any(batch.columns().offsets for batch in chain.from_iterable(runs)):
-            return start
-    return known.first
+    return start if gatherer.has_records(logs.source, first, known.first) else known.first

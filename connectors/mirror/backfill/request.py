@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from connect.errors import ConfigError
 
-__all__ = ["BackfillRequest", "parse_offset_time"]
+__all__ = ["BackfillRequest", "parse_offset_time", "topic_pattern"]
 
 _AGO = re.compile(r"(\d+)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -27,6 +27,17 @@ class BackfillRequest:
     until_ms: int | None = None
     first: int | None = None
     last: int | None = None
+
+
+def topic_pattern(text: str | None) -> re.Pattern[str] | None:
+    """Return the pattern of `--topics`; None without it. Raises `ConfigError`."""
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        raise ConfigError(
+            f"Invalid value {text} for --topics: not a valid regular expression: {error}",
+            key="--topics",
+        ) from error
 
 
 def parse_offset_time(text: str, key: str, now_ms: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.backfill.cluster_facts import ClusterFacts, ClusterSurvey
+from connectors.mirror.backfill.cluster_facts import ClusterFacts
 from connectors.mirror.backfill.engines import PieceEngine
 from connectors.mirror.backfill.job import BackfillJob, JobOutcome
 from connectors.mirror.backfill.live_flow_conflict import refusal
-from connectors.mirror.backfill.lock import BackfillLock
-from connectors.mirror.backfill.plan import BackfillPlan, make_plan
+from connectors.mirror.backfill.lock import backfill_lock
+from connectors.mirror.backfill.plan import BackfillPlan, Survey, make_plan
 from connectors.mirror.backfill.progress import JobProgress
 from connectors.mirror.backfill.progress_store import BackfillProgressStore
 from connectors.mirror.backfill.scheduler import BackfillScheduler, SchedulerOptions
@@ -23,16 +23,14 @@ __all__ = ["BackfillSession"]
 class BackfillSession:
     """One backfill. Call `prepare`, `run` and `close` from one thread."""
 
-    def __init__(
-        self, flow: DedicatedFlow, gatherer: ClusterSurvey, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, flow: DedicatedFlow, gatherer: Survey, say: Callable[[str], None]) -> None:
         """`say` receives a sentence for the user when the session has to wait. The caller closes
         the gatherer."""
         self._flow = flow
         self._gatherer = gatherer
         self._say = say
         self._account = BackfillProgressStore(flow)
-        self._lock = BackfillLock(flow)
+        self._lock = backfill_lock(flow)
         self._prepared: tuple[BackfillPlan, ClusterFacts] | None = None
 
     def look(self) -> tuple[BackfillPlan, ClusterFacts]:

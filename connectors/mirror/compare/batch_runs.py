@@ -46,6 +46,9 @@ __all__ = [
 
 _TIMESTAMPS = struct.Struct(">qq")
 _TIMESTAMPS_AT = 27
+_EPOCH = struct.Struct(">i")
+_EPOCH_AT = 12
+_LEGACY_ATTRIBUTES_AT = 17
 _KIND = CODEC_MASK | LOG_APPEND_TIME
 
 
@@ -103,6 +106,21 @@ class WireBatch:
         self._header = header
         self._start = start
         self._end = end
+
+    @property
+    def append_time(self) -> bool:
+        """Whether the broker set the timestamps."""
+        if self._header.magic == 2:
+            return bool(self._header.attributes & LOG_APPEND_TIME)
+        return bool(self._data[_LEGACY_ATTRIBUTES_AT] & LOG_APPEND_TIME)
+
+    @property
+    def leader_epoch(self) -> int:
+        """Return the leader epoch in which the broker appended it; -1 if not known."""
+        if self._header.magic != 2:
+            return -1
+        epoch: int = _EPOCH.unpack_from(self._data, _EPOCH_AT)[0]
+        return epoch
 
     def columns(self) -> Columns:
         found = Columns()

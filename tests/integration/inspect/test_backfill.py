@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,18 +17,17 @@ from pyspark.sql import SparkSession
 from api.cli.mirror_backfill import main
 from api.cli.program import EXIT_ERROR
 from connect.clock import SYSTEM_CLOCK
-from connectors.mirror.backfill.engines import PieceEngine, PieceOutcome
 from connectors.mirror.backfill.errors import (
     FlowIsRunning,
     LaterRecordsThere,
     WouldLeaveGap,
 )
 from connectors.mirror.backfill.request import BackfillRequest
-from connectors.mirror.backfill.scheduler import Chunk, PartitionState
+from connectors.mirror.backfill.scheduler import PartitionState
 from connectors.spark import program_session as own_session
 from connectors.spark.program_session import Patience
 from deploy.brokers import KafkaCluster
-from tests.support.backfills import backfill, properties_file
+from tests.support.backfills import Killed, backfill, dying, properties_file
 from tests.support.compacting import SOON_COMPACTED, wait_compacted
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.offset_records import mapping, offset_map
@@ -165,34 +163,6 @@ def test_a_big_topic_joins_a_running_flow(flow: MirroredFlow, tmp_path: Path) ->
     assert_equal_logs(flow, big)
     assert_equal_logs(flow, small)
     assert_exact_map(flow, big)
-
-
-class Killed(Exception):
-    """In place of a kill: what was copied is not written down."""
-
-
-def dying(after: int) -> Callable[[PieceEngine], PieceEngine]:
-    """The program dies while the piece behind so many is copied, which then is on the target."""
-
-    def wrapped(engine: PieceEngine) -> PieceEngine:
-        count = 0
-
-        def copy(piece: Chunk) -> PieceOutcome:
-            nonlocal count
-            outcome = engine(piece)
-            count += 1
-            if count <= after:
-                return outcome
-            return replace(outcome, progress=_Exploding())  # type: ignore[arg-type]
-
-        return copy
-
-    return wrapped
-
-
-class _Exploding:
-    def __iter__(self) -> object:
-        raise Killed
 
 
 @pytest.mark.parametrize("after", [pytest.param(0, marks=pytest.mark.slow), 3])

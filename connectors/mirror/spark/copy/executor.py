@@ -32,7 +32,7 @@ from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from connectors.spark.worker_imports import leaving_zips_read
 
-__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "shard_copier"]
+__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "runs_again", "shard_copier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def shard_copier(
 
     @leaving_zips_read
     def work(_: int) -> str:
-        if limits.once and _runs_again():
+        if limits.once and runs_again():
             time.sleep(limits.again_s)
             return ShardResult(error="Spark ran its task again", again=True).to_json()
         wanted = [_range(each) for each in json.loads(ranges)]
@@ -142,7 +142,7 @@ def shard_copier(
     return work
 
 
-def _runs_again() -> bool:
+def runs_again() -> bool:
     """Whether this is a repeated run of its task."""
     from pyspark import TaskContext
 

@@ -52,6 +52,7 @@ def test_no_subcommand_is_2() -> None:
         ["pause"],
         ["audit", "--engine", "local"],
         ["backfill", "--engine", "local"],
+        ["archive", "--to", "somewhere"],
         ["translate", "--from", "a", "--to", "b", "--group", "g"],
         ["clusters", "--to", "b"],
     ],

@@ -1,0 +1,367 @@
+"""`connect-mirror-archive`: keep a flow's topics as Parquet files, and restore them.
+
+    connect-mirror-archive mm2.properties --to DIRECTORY [--flow A->B] [--topics REGEX]
+                           [--every SECONDS] [--json FILE]
+    connect-mirror-archive mm2.properties --restore DIRECTORY [--flow A->B] [--topics REGEX]
+                           [--json FILE]
+    connect-mirror-archive mm2.properties --verify DIRECTORY [--flow A->B] [--topics REGEX]
+
+All run on Spark: on the master in the properties, or local[*]. Exit codes:
+    0    every record is archived, restored or as the ledger says; with --every: stopped by a signal
+    1    the command line or the properties are wrong
+    2    failed, or some partitions could not be archived or restored; start it again to continue
+    3    refused: the message says what to do; --verify: files differ from the ledger
+    4    stopped by a signal before it was done; start it again to continue
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, NoReturn
+
+from api.cli.mirror_backfill import EXIT_REFUSED, EXIT_STOPPED, PIECE_SECONDS, size_of
+from api.cli.processes.exit_process import leave
+from api.cli.program import (
+    EXIT_ERROR,
+    EXIT_OK,
+    UsageParser,
+    flow_arguments,
+    output_file,
+    positive,
+    run_program,
+)
+from api.cli.version import add_version
+from connect.errors import ConfigError, RetriableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from api.cli.output.backfill import ProgressView
+    from api.cli.processes.stop_signals import StopSignal
+    from connectors.archive.session import ArchiveSession
+    from connectors.mirror.backfill.job import JobOutcome
+    from connectors.mirror.backfill.scheduler import PartitionJob
+
+__all__ = ["add_options", "check_options", "command", "main", "run_archive"]
+
+_LOG = logging.getLogger(__name__)
+
+PROGRAM = "connect-mirror-archive"
+
+ARCHIVE_PIECE_BYTES = 256 * 1000 * 1000
+RESTORE_PIECE_BYTES = 64 * 1000 * 1000
+"""A piece of a restore is sent within `PIECE_SECONDS`."""
+
+PARQUET = "parquet"
+
+FAILED_ROUNDS = 5
+"""With --every, the command ends with an error after so many failed rounds in a row."""
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = UsageParser(
+        prog=PROGRAM,
+        description="Archive a flow's topics as Parquet files, or restore them to its target.",
+        epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to "
+        "continue where it stopped.",
+    )
+    add_version(parser)
+    flow_help = "flow whose source is archived, or into whose target the archive is restored; "
+    flow_help += "optional if only one flow copies topics"
+    return flow_arguments(parser, argv, flow_help, add_options, check_options)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `run_archive` reads, besides `config` and `flow`."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--to",
+        metavar="DIRECTORY",
+        help="archive the source's topics into DIRECTORY, any path that Spark can write to and "
+        "that all its machines share",
+    )
+    what.add_argument(
+        "--restore",
+        metavar="DIRECTORY",
+        help="restore the archive in DIRECTORY into the flow's target, as the flow's copies",
+    )
+    what.add_argument(
+        "--verify",
+        metavar="DIRECTORY",
+        help="check that the files in DIRECTORY have the records that its ledger names",
+    )
+    parser.add_argument(
+        "--topics",
+        metavar="REGEX",
+        help="only topics whose whole name matches REGEX, including topics that the flow does not "
+        "copy (default: the flow's topics)",
+    )
+    parser.add_argument(
+        "--every",
+        type=positive,
+        metavar="SECONDS",
+        help="archive what is new in rounds with this pause, until SIGTERM (default: archive to "
+        "the ends of the logs, then end)",
+    )
+    parser.add_argument(
+        "--format",
+        default=PARQUET,
+        metavar="FORMAT",
+        help="format of the files; only parquet is supported (default: parquet)",
+    )
+    parser.add_argument(
+        "--parallel",
+        type=positive,
+        metavar="N",
+        help="number of pieces in parallel (default: as many as Spark has slots for)",
+    )
+    parser.add_argument(
+        "--piece-bytes",
+        type=size_of,
+        metavar="BYTES",
+        help="size of one piece, and about that of the largest files; a restart repeats "
+        "unfinished pieces (default: 256MB; of a restore 64MB)",
+    )
+    parser.add_argument(
+        "--json",
+        type=output_file,
+        metavar="FILE",
+        help="write the state of each partition to FILE at the end of each round",
+    )
+
+
+def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    """End with the parser's usage error if options exclude each other."""
+    if found.to is None and found.every is not None:
+        parser.error("--every needs --to: the others end when they are done")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    return run_program(PROGRAM, lambda: _arguments(argv), run_archive)
+
+
+def run_archive(arguments: argparse.Namespace) -> int:
+    """Archive or restore. Returns the exit code. `output`: a format, or None."""
+    from connectors.archive.errors import ArchiveRefused
+    from connectors.mirror.backfill.errors import BackfillRefused
+    from connectors.spark.requirements import require_spark
+
+    if arguments.format.lower() != PARQUET:
+        raise ConfigError(
+            f"Invalid value {arguments.format} for --format: the ledger of an archive names the "
+            "files of each range, and tables of other formats choose their own. Use parquet; "
+            "Spark can write its records to any table from there",
+            key="--format",
+        )
+    require_spark()
+    try:
+        if arguments.verify is not None:
+            return _verify(arguments)
+        if arguments.restore is not None:
+            return _restore(arguments)
+        return _archive(arguments)
+    except (ArchiveRefused, BackfillRefused) as error:
+        print(f"{PROGRAM}: refused: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+
+
+def _archive(arguments: argparse.Namespace) -> int:
+    from api.cli.output.backfill import ProgressView
+    from api.cli.processes.stop_signals import StopSignal
+    from connectors.archive.session import ArchiveSession
+    from connectors.mirrormaker.flow_lookup import named_flow
+    from connectors.spark.program_session import own_session
+
+    flow = named_flow(arguments.config, arguments.flow)
+    view = ProgressView()
+    with ExitStack() as stack:
+        session = stack.enter_context(closing(ArchiveSession(flow, _pattern(arguments), view.say)))
+        session.take_lock()
+        spark = stack.enter_context(own_session(PROGRAM, flow.properties, frames=True))
+        session.open(spark, arguments.to)
+        stop = StopSignal()
+        if arguments.every is None:
+            outcome = _round(arguments, session, spark, stop, view)
+            _show(arguments, session.jobs, outcome, "Archive", "")
+            return _code(outcome)
+        return _rounds(arguments, session, spark, stop, view)
+
+
+def _rounds(
+    arguments: argparse.Namespace,
+    session: ArchiveSession,
+    spark: SparkSession,
+    stop: StopSignal,
+    view: ProgressView,
+) -> int:
+    """Archive again and again until a signal. A failed round is repeated."""
+    failed = 0
+    while True:
+        try:
+            if failed:
+                # The last commit may be known to the directory only.
+                session.open(spark, arguments.to)
+            outcome = _round(arguments, session, spark, stop, view)
+        except RetriableError as error:
+            failed += 1
+            if failed >= FAILED_ROUNDS:
+                raise
+            _LOG.warning("%s; trying again in %d s", error, arguments.every)
+        else:
+            failed = 0
+            progress = outcome.progress
+            if progress.copied_records or progress.failed:
+                view.say(
+                    f"Archived {progress.copied_records} records of {progress.partitions} "
+                    f"partitions in {progress.seconds:.1f} s"
+                    + (f", {progress.failed} partitions FAILED" if progress.failed else "")
+                )
+        if stop.wait(arguments.every):
+            return EXIT_OK
+
+
+def _round(
+    arguments: argparse.Namespace,
+    session: ArchiveSession,
+    spark: SparkSession,
+    stop: StopSignal,
+    view: ProgressView,
+) -> JobOutcome:
+    from api.cli.output.backfill import to_json, write_json
+
+    size = int(arguments.piece_bytes or ARCHIVE_PIECE_BYTES)
+    try:
+        outcome = session.round(size, _slots(arguments, spark), lambda: stop.wait(0), view.show)
+    finally:
+        view.end()
+    if arguments.json is not None:
+        write_json(arguments.json, to_json(session.jobs, outcome.progress))
+    return outcome
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    from api.cli.output.backfill import ProgressView, to_json, write_json
+    from api.cli.processes.stop_signals import StopSignal
+    from connectors.archive.files import ArchiveFiles
+    from connectors.archive.groups import GroupArchive, restore_groups
+    from connectors.archive.restore import ArchiveReader, RestoreSurvey, restore_engine
+    from connectors.archive.restorer import TargetSetup
+    from connectors.archive.store import ArchiveStore
+    from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
+    from connectors.mirror.backfill.session import BackfillSession
+    from connectors.mirrormaker.flow_lookup import named_flow
+    from connectors.spark.program_session import own_session
+
+    flow = named_flow(arguments.config, arguments.flow)
+    view = ProgressView()
+    # Spark must not retry a task by itself, because the first run may still be sending.
+    properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
+    with ExitStack() as stack:
+        spark = stack.enter_context(own_session(PROGRAM, properties, frames=True))
+        store = ArchiveStore.read(ArchiveFiles(spark, arguments.restore))
+        reader = ArchiveReader(spark, store)
+        survey = stack.enter_context(
+            closing(RestoreSurvey(flow, store, reader, _pattern(arguments)))
+        )
+        session = stack.enter_context(closing(BackfillSession(flow, survey, view.say)))
+        plan, _ = session.prepare()
+        stop = StopSignal()
+        size = int(arguments.piece_bytes or RESTORE_PIECE_BYTES)
+        try:
+            outcome = session.run(
+                restore_engine(spark, TargetSetup(flow.producer()), reader),
+                SchedulerOptions(size, PIECE_SECONDS),
+                _slots(arguments, spark),
+                lambda: stop.wait(0),
+                view.show,
+            )
+        finally:
+            view.end()
+        if outcome.complete:
+            groups = restore_groups(flow, store.ledger, GroupArchive(store.files).offsets)
+            view.say(f"Wrote checkpoints of consumer groups: {groups}")
+        jobs = urgent_first(plan.jobs)
+        if arguments.json is not None:
+            write_json(arguments.json, to_json(jobs, outcome.progress))
+        _show(arguments, jobs, outcome, "Restore", " The flow continues after these records.")
+        return _code(outcome)
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from connectors.archive.files import ArchiveFiles
+    from connectors.archive.restore import ArchiveReader, archived_topics
+    from connectors.archive.store import ArchiveStore
+    from connectors.archive.verify import verified
+    from connectors.mirrormaker.flow_lookup import named_flow
+    from connectors.spark.program_session import own_session
+
+    flow = named_flow(arguments.config, arguments.flow)
+    pattern = _pattern(arguments)
+    with own_session(PROGRAM, flow.properties, frames=True) as spark:
+        store = ArchiveStore.read(ArchiveFiles(spark, arguments.verify))
+        topics = archived_topics(flow, store, pattern)
+        ranges = [each for found in store.ledger.ranges.values() for each in found]
+        chosen = [each for each in ranges if each.topic in topics]
+        records = wrong = 0
+        slots = _slots(arguments, spark)()
+        for checked in verified(ArchiveReader(spark, store), chosen, slots):
+            records += checked.range.records
+            if checked.problem is not None:
+                wrong += 1
+                print(f"{store.files.path(checked.range.file or '')}: {checked.problem}")
+    if wrong:
+        print(f"{wrong} of {len(chosen)} ranges differ from the ledger.")
+        return EXIT_REFUSED
+    print(f"{len(chosen)} ranges with {records} records are as the ledger says.")
+    return EXIT_OK
+
+
+def _slots(arguments: argparse.Namespace, spark: SparkSession) -> Callable[[], int]:
+    from connectors.spark.slots import slots_of
+
+    return lambda: arguments.parallel or slots_of(spark).most
+
+
+def _show(
+    arguments: argparse.Namespace,
+    jobs: Sequence[PartitionJob],
+    outcome: JobOutcome,
+    title: str,
+    after: str,
+) -> None:
+    from api.cli.output import backfill, formats
+
+    formats.print_result(
+        arguments,
+        lambda: backfill.to_json(jobs, outcome.progress),
+        lambda output: backfill.print_result(
+            jobs, outcome.progress, outcome.stopped, output=output, title=title, after=after
+        ),
+    )
+
+
+def _code(outcome: JobOutcome) -> int:
+    if outcome.stopped:
+        return EXIT_STOPPED
+    return EXIT_OK if outcome.complete else EXIT_ERROR
+
+
+def _pattern(arguments: argparse.Namespace) -> re.Pattern[str] | None:
+    from connectors.mirror.backfill.request import topic_pattern
+
+    return topic_pattern(arguments.topics)
+
+
+def command() -> NoReturn:
+    """Entry point of the installed command: run the program, then end the process."""
+    leave(main())
+
+
+if __name__ == "__main__":
+    command()

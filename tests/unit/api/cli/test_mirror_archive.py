@@ -1,0 +1,37 @@
+"""The command line of connect-mirror-archive, as far as no cluster is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from api.cli.mirror_archive import main
+from api.cli.program import EXIT_USAGE
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters = A, B\nA->B.enabled = perhaps\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "one of the arguments --to --restore --verify is required"),
+        (["--to", "x", "--restore", "y"], "not allowed with argument --to"),
+        (["--restore", "x", "--every", "60"], "--every needs --to"),
+        (["--verify", "x", "--every", "60"], "--every needs --to"),
+        (["--to", "x", "--every", "0"], "use a whole number of at least 1"),
+        (["--to", "x", "--format", "delta"], "Invalid value delta for --format"),
+        (["--to", "x"], "A->B.enabled"),
+        (["--restore", "x"], "A->B.enabled"),
+    ],
+)
+def test_wrong_usage_is_named(
+    arguments: list[str], reason: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([file, *arguments]) == EXIT_USAGE
+    assert reason in capsys.readouterr().err
