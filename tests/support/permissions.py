@@ -137,10 +137,10 @@ def forget(cluster: KafkaCluster, user: str) -> None:
     """Take away all that a user was ever given."""
     every = AclBindingFilter(
         ResourceType.ANY,
-        None,
+        None,  # type: ignore[arg-type] # any name
         ResourcePatternType.ANY,
         f"User:{user}",
-        None,
+        None,  # type: ignore[arg-type] # any host
         AclOperation.ANY,
         AclPermissionType.ANY,
     )

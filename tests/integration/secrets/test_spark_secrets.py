@@ -45,7 +45,7 @@ def properties(guarded: Guarded, flow: MirroredFlow, ui: str, events: Path) -> d
         "spark.hadoop.fs.s3a.secret.key": canaries.new("a secret of Hadoop"),
         "spark.executorEnv.DB_PASSWORD": canaries.new("a password of executors"),
     }
-    return flow.properties(
+    given = flow.properties(
         {
             **logins,
             **SPARK,
@@ -54,6 +54,7 @@ def properties(guarded: Guarded, flow: MirroredFlow, ui: str, events: Path) -> d
             **{f"A->B.{key}": value for key, value in spark.items()},
         }
     )
+    return {key: value.replace("\\", "\\\\") for key, value in given.items()}
 
 
 def test_neither_the_ui_nor_the_event_log_of_spark_shows_a_secret(
