@@ -21,7 +21,7 @@ def clusters(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", rows(), ids=lambda row: " ".join(row.key))
+@pytest.mark.parametrize("row", list(rows()), ids=lambda row: " ".join(row.key))
 def test_the_sentence_of_the_page_is_what_a_mirror_says(
     clusters: tuple[KafkaCluster, KafkaCluster],
     row: Row,
