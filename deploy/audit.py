@@ -1,6 +1,7 @@
 """`python -m deploy.audit`: check what a deployment installs, and write its SBOM.
 
-* every package of the locks is pinned with SHA-256, and so is every jar of the brokers' locks;
+* every package of the locks is pinned with SHA-256, and so is every jar of the locks of
+  brokers and of Spark's Kafka source;
 * the runtime lock holds nothing that only tests and the demo need;
 * the licence of each runtime package is on an allow-list;
 * pip-audit knows no vulnerability of a pinned package;
@@ -36,6 +37,7 @@ EXIT_OK, EXIT_FOUND, EXIT_NOT_LOOKED_UP = 0, 1, 3
 ROOT = Path(__file__).parents[1]
 RUNTIME_LOCK, TEST_LOCK = ROOT / "requirements.lock", ROOT / "requirements-test.lock"
 JAR_LOCKS = ROOT / "deploy" / "brokers"
+SPARK_LOCKS = ROOT / "connectors" / "spark"
 
 ALLOWED_LICENCES = frozenset(
     {
@@ -174,8 +176,8 @@ def _without_hashes(locks: Iterable[Path]) -> Iterator[str]:
                 yield f"{lock.name}: {package.name} is not pinned with SHA-256"
 
 
-def _jar_problems(directory: Path) -> Iterator[str]:
-    for lock in sorted(directory.glob("kafka-*.lock")):
+def _jar_problems(locks: Iterable[Path]) -> Iterator[str]:
+    for lock in sorted(locks):
         try:
             jars = read_lock(lock.read_text(encoding="utf-8"))
         except DownloadFailed as error:
@@ -253,7 +255,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     licences = {package.name: licence_of(package.name) for package in runtime}
     found = [
         *_without_hashes((RUNTIME_LOCK, TEST_LOCK, JAR_LOCKS / "jre.lock")),
-        *_jar_problems(JAR_LOCKS),
+        *_jar_problems([*JAR_LOCKS.glob("kafka-*.lock"), *SPARK_LOCKS.glob("*.lock")]),
         *_superfluous(runtime, project),
         *unlisted_licences(licences),
     ]

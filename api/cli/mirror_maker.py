@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from api.dedicated.internal_rest import MirrorRestServer
+    from connect.clock import Deadline
     from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
     from connectors.mirrormaker.mirror_maker import MirrorMaker
 
@@ -74,6 +75,9 @@ more."""
 
 WATCH_S = 1.0
 """Interval for checking whether any flow still runs and whether the file has changed."""
+
+_ASK_AGAIN_S = 10.0
+"""Interval for asking config providers that did not answer."""
 
 log = logging.getLogger(PROGRAM)
 
@@ -191,21 +195,51 @@ def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWa
         if rest is not None:
             rest.serve(maker.herder)
         with _metrics_page(config, maker, number) as instance, _otlp(config, maker, instance):
-            return _mirror(maker, stop, lambda: _renew(maker, arguments.config, watch, hangup))
+            renewal = _Renewal(maker, arguments.config, watch, hangup, config.valid_s)
+            return _mirror(maker, stop, renewal.look)
 
 
-def _renew(maker: MirrorMaker, path: Path, watch: FileWatch, hangup: HangupSignal) -> None:
-    """If the file has changed, or at SIGHUP, apply the file as it is now."""
+class _Renewal:
+    """Applies the file as it is now: when it has changed, at SIGHUP, and when values that config
+    providers gave are not valid any more. Used by the main thread."""
+
+    def __init__(
+        self,
+        maker: MirrorMaker,
+        path: Path,
+        watch: FileWatch,
+        hangup: HangupSignal,
+        valid_s: float | None,
+    ) -> None:
+        self._maker, self._path = maker, path
+        self._watch, self._hangup = watch, hangup
+        self._valid = _deadline(valid_s)
+
+    def look(self) -> None:
+        """Apply the file if it is time to. Call once a second."""
+        from connect.clock import Deadline
+
+        # Ask both: a change that SIGHUP applies must not be applied again.
+        changed, asked = self._watch.changed(), self._hangup.taken()
+        expired = self._valid is not None and self._valid.expired()
+        if not (changed or asked or expired):
+            return
+        try:
+            config = _load(self._path)
+            self._valid = _deadline(config.valid_s)
+            self._maker.renew(config, Deadline(STOP_S))
+        except ConfigError as error:
+            log.error("Ignoring the changes to %s: %s", self._path, error)
+        except ConnectError as error:
+            # A config provider does not answer. Running flows do not need it now.
+            self._valid = _deadline(_ASK_AGAIN_S)
+            log.warning("Cannot read %s again, retrying: %s", self._path, error)
+
+
+def _deadline(seconds: float | None) -> Deadline | None:
     from connect.clock import Deadline
 
-    # Ask both: a change that SIGHUP applies must not be applied again.
-    changed, asked = watch.changed(), hangup.taken()
-    if not (changed or asked):
-        return
-    try:
-        maker.renew(_load(path), Deadline(STOP_S))
-    except ConfigError as error:
-        log.error("Ignoring the changes to %s: %s", path, error)
+    return None if seconds is None else Deadline(seconds)
 
 
 def _mirror(maker: MirrorMaker, stop: StopSignal, renew: Callable[[], None]) -> int:

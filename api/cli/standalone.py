@@ -37,6 +37,7 @@ from api.cli.worker_command import (
 from api.cli.worker_start.check import check_worker
 from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
+from connect.clients.config.properties import wire_settings
 from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connect.metrics.process_metrics import register_process_metrics
@@ -98,6 +99,8 @@ def _run(config_file: str, connector_files: Sequence[str], *, check: bool = Fals
     plugins = plugin_registry(props)
 
     def make_herder(worker_id: str) -> StandaloneHerder:
+        # A cluster that is away may come back, but not one for which no client can be made.
+        wire_settings(config.own_client_properties("contact"))
         store = open_sql_offset_store(config)
         return StandaloneHerder(
             Worker(config, plugins, metrics, worker_id=worker_id, offset_store=store)

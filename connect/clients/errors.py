@@ -47,6 +47,10 @@ _NOT_AUTHORIZED = frozenset(
 )
 
 
+_QUOTED_REQUEST = "Request Request("
+"""Begin of the text of some refusals: an internal form of the whole request, and nothing else."""
+
+
 def error_from_code(
     code: int, what: str, message: str | None = None, needs: str | None = None
 ) -> ConnectError:
@@ -58,7 +62,7 @@ def error_from_code(
     """
     facts = code_facts(code)
     text = f"{what} failed: {facts.name} ({code})"
-    if message and message != facts.name:
+    if message and message != facts.name and not message.startswith(_QUOTED_REQUEST):
         text = f"{text}: {message}"
     if needs and code in _NOT_AUTHORIZED:
         text = f"{text.rstrip('.')}; grant {needs}"

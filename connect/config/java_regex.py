@@ -26,6 +26,8 @@ _MATCH_S = 0.5
 _TRIES = 2
 """The limit counts the CPU time of all threads, so one match of a busy process may exceed it."""
 _DEEPEST = 100
+_LONGEST = 500_000
+"""Characters. To compile so many takes 3 s of CPU, and keeps other threads waiting for 0.6 s."""
 _SHOWN = 200
 
 _COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
@@ -100,6 +102,10 @@ TextPattern = JavaRegex | re.Pattern[str]
 
 def compile_java_regex(pattern: str) -> JavaRegex:
     """Compile a pattern in Java's syntax. Raises `JavaRegexError`."""
+    if len(pattern) > _LONGEST:
+        raise JavaRegexError(
+            f"Patterns of more than {_LONGEST} characters are not supported", _LONGEST
+        )
     translated = _Translator(pattern).translate()
     try:
         return JavaRegex(pattern, regex.compile(translated, regex.ASCII))

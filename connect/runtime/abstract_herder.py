@@ -13,9 +13,7 @@ from contextlib import closing
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
-from connect.config.definition import ConfigProblem
 from connect.errors import ConfigError, DeadlineExceeded
-from connect.plugin import Connector
 from connect.runtime.errors import BadRequest, Forbidden, NotFound
 from connect.runtime.loggers import Loggers
 from connect.runtime.offset_management import ConnectorOffsets
@@ -68,7 +66,8 @@ class AbstractHerder(ABC):
             worker.plugins,
             worker.resolved,
             worker.override_policy,
-            preflight=self._preflight(preflight),
+            permissions=worker.permissions.problems,
+            preflight=preflight,
             exactly_once=exactly_once,
         )
         self._cluster_id: str | None = None
@@ -77,13 +76,6 @@ class AbstractHerder(ABC):
         self._topics = ActiveTopics(status_store, worker.clock)
         if worker.config.topic_tracking_enable:
             worker.topic_used = self._topics.used
-
-    def _preflight(self, own: Preflight | None) -> Preflight:
-        def check(connector: type[Connector], props: Mapping[str, str]) -> Sequence[ConfigProblem]:
-            found = self._worker.permissions.problems(connector, props)
-            return found if own is None else [*found, *own(connector, props)]
-
-        return check
 
     @abstractmethod
     def _raw_config(self, name: str) -> Mapping[str, str] | None:

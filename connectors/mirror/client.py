@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
+from connect.clients.groups.bootstrap_probe import need_login
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
 from connect.config.java_regex import TextPattern, literal_regex
@@ -24,6 +25,7 @@ __all__ = ["MirrorClient", "OffsetAndMetadata", "ancestry", "client_properties",
 
 
 DEFAULT_TIMEOUT_S = 60.0
+_LOGIN_S = 5.0
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -88,7 +90,8 @@ class MirrorClient:
         self._consumer = client_properties(props, "consumer")
         self._policy = replication_policy(props)
         self._timeout_s = timeout_s
-        self._admin = Admin(client_properties(props, "admin"))
+        self._unmet: Mapping[str, str] | None = client_properties(props, "admin")
+        self._admin = Admin(self._unmet)
 
     def __enter__(self) -> Self:
         return self
@@ -179,4 +182,7 @@ class MirrorClient:
         return found
 
     def _topics(self) -> Iterable[str]:
+        if self._unmet is not None:
+            need_login(self._unmet, Deadline(min(_LOGIN_S, self._timeout_s)))
+            self._unmet = None
         return self._admin.list_topics(self._timeout_s)

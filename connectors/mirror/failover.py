@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from connect.clients.errors import broker_code, not_authorized
+from connect.clients.groups.bootstrap_probe import need_login
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
@@ -35,6 +36,7 @@ from connectors.mirror.offsets.translator import (
     translation_topics,
 )
 from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.topics.clusters import contact
 
 __all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves", "plan_move"]
 
@@ -111,6 +113,7 @@ def plan_move(
 
     Raises `ConnectError`, for example if X does not answer and `live=True` was requested.
     """
+    need_login(_admin(clusters, "to"), Deadline(min(_CONTACT_S, deadline.remaining())))
     plan = _live(clusters, groups, deadline) if live else _checkpointed(clusters, groups, deadline)
     return replace(plan, offsets=_completed(clusters, plan.offsets, deadline))
 
@@ -134,8 +137,9 @@ def _live(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> Mo
 
 def _contact(clusters: MoveClusters, deadline: Deadline) -> None:
     """Raise within a short timeout if the groups' cluster does not answer."""
-    with closing(Admin(_admin(clusters, "from"))) as admin:
-        admin.cluster_id(min(_CONTACT_S, max(1.0, deadline.remaining())))
+    props = _admin(clusters, "from")
+    with closing(Admin(props)) as admin:
+        contact(admin, "of the groups", props, min(_CONTACT_S, max(1.0, deadline.remaining())))
 
 
 def _targets(

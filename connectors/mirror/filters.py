@@ -7,6 +7,7 @@ inclusion. Filters are immutable, so threads may share them. Source: KIP-382.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +31,8 @@ __all__ = [
     "topic_filter",
 ]
 
+_NAME = re.compile(r"[\w.-]+", re.ASCII)
+
 
 class PatternList:
     """The regular expressions of one property, joined into one pattern that must match whole
@@ -50,6 +53,10 @@ class PatternList:
 
     def matches(self, name: str) -> bool:
         return self._pattern is not None and self._pattern.fullmatch(name) is not None
+
+    def literals(self) -> list[str]:
+        """Return the elements that are plain names."""
+        return [each for each in self.elements if _NAME.fullmatch(each)]
 
     def matching(self, name: str) -> str | None:
         """Return the first element that matches `name` by itself; None if there is none. Used in

@@ -177,6 +177,8 @@ class MirrorMaker:
         self._config = config
         self._rest = rest
         self._plugins = flow_plugins(config, plans)
+        self._workers: dict[str, Mapping[str, str]] = {}
+        """The properties of each flow's worker, with what config providers said at its start."""
         self._flows = {plan.name: self._make_flow(plan) for plan in plans}
 
     def _checked_plans(self, config: MirrorMakerConfig) -> list[FlowPlan]:
@@ -240,7 +242,8 @@ class MirrorMaker:
         if plan is None or flow.state is FlowState.FAILED:
             return True
         pair = (plan.source, plan.target)
-        return self._config.worker_config(*pair) != config.worker_config(*pair)
+        started = self._workers.get(plan.name) or self._config.worker_config(*pair)
+        return started != config.worker_config(*pair)
 
     def _log_renewed(
         self, changed: Sequence[str], ended: Sequence[MirrorFlow], kept: Mapping[str, MirrorFlow]
@@ -360,8 +363,10 @@ class MirrorMaker:
 
     def _make_herder(self, plan: FlowPlan, on_leading: Callable[[], None]) -> FlowHerder:
         rest = self._rest
+        worker = self._config.worker_config(plan.source, plan.target)
+        self._workers[plan.name] = worker
         return distributed_herder(
-            self._config.worker_config(plan.source, plan.target),
+            worker,
             self._plugins,
             self.metrics.scoped({"flow": plan.name}),
             worker_id=_worker_id(plan.name, rest),

@@ -83,6 +83,8 @@ def flow_features(config: MirrorMakerConfig, plan: FlowPlan) -> set[Feature]:
             Feature.GROUP_SYNC: checkpoints
             and CHECKPOINT_CONFIG_DEF.keys["sync.group.offsets.enabled"].parse(props) is True,
             Feature.CONFIG_SYNC: source.sync_topic_configs_interval_s is not None,
+            Feature.HEARTBEAT_CONFIG_SYNC: source.sync_topic_configs_interval_s is not None
+            and source.heartbeats_replication_enabled,
             Feature.ACL_SYNC: source.sync_topic_acls_interval_s is not None,
             Feature.COPIED_HEARTBEATS: source.heartbeats_replication_enabled,
             Feature.QUARANTINE: source.mirror_quarantine_topic is not None,

@@ -42,6 +42,7 @@ class Feature(Enum):
     HEARTBEATS = "heartbeats"
     COPIED_HEARTBEATS = "copied heartbeats"
     CONFIG_SYNC = "config sync"
+    HEARTBEAT_CONFIG_SYNC = "config sync of copied heartbeats"
     ACL_SYNC = "ACL sync"
     EXACTLY_ONCE = "exactly once"
     QUARANTINE = "quarantine"
@@ -192,6 +193,7 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_source, _TOPIC, _BEATS, (_READ, _DESCRIBE_CONFIGS), Feature.COPIED_HEARTBEATS),
     _Row(_target, _TOPIC, _COPIED_BEATS, (_CREATE, _WRITE), Feature.COPIED_HEARTBEATS),
     _Row(_target, _TOPIC, _copies, (_ALTER_CONFIGS,), Feature.CONFIG_SYNC),
+    _Row(_target, _TOPIC, _COPIED_BEATS, (_ALTER_CONFIGS,), Feature.HEARTBEAT_CONFIG_SYNC),
     _Row(_source, Resource.CLUSTER, _cluster, (_DESCRIBE,), Feature.ACL_SYNC),
     _Row(_target, Resource.CLUSTER, _cluster, (_ALTER,), Feature.ACL_SYNC),
     _Row(_target, Resource.TRANSACTIONAL_ID, _transactional_ids, (_WRITE,), Feature.EXACTLY_ONCE),

@@ -18,8 +18,9 @@ from connect.clients.groups.fetch_offsets import fetch_committed
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Deadline
-from connect.errors import ConnectError
+from connect.errors import AuthenticationFailed, BrokerUnavailable, ConnectError
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, contact
 from connectors.mirrormaker1.topics import TopicList
 
 __all__ = ["Clusters", "Lookup"]
@@ -55,6 +56,7 @@ class Lookup:
         topics: TopicList,
     ) -> None:
         self._group = consumer["group.id"]
+        self._unmet = {"source": consumer, "target": producer_props}
         self._wire = wire_settings(consumer)
         self._source = Admin(consumer)
         self._target = Admin(producer_props)
@@ -74,7 +76,8 @@ class Lookup:
         self._asked = self._threads.run("clusters", lambda: self._look(copied, committed))
 
     def take(self) -> Clusters | None:
-        """Return the answer, once; None while there is none. Raises `ConnectError`."""
+        """Return the answer, once; None while there is none. Raises `ConnectError`, which is not
+        retriable if a cluster refuses the credentials from the beginning."""
         asked = self._asked
         if asked is None or not asked.done():
             return None
@@ -88,7 +91,22 @@ class Lookup:
         self._source.close()
         self._target.close()
 
+    def _meet(self, side: str, admin: Admin) -> None:
+        """The first contact. librdkafka would retry for ever without a word about the cause."""
+        props = self._unmet.get(side)
+        if props is None:
+            return
+        try:
+            contact(admin, side, props, CONTACT_TIMEOUT_S)
+        except BrokerUnavailable as error:
+            if isinstance(error.__cause__, AuthenticationFailed):
+                raise AuthenticationFailed(str(error)) from error
+            raise
+        del self._unmet[side]
+
     def _look(self, copied: Collection[str], committed: bool) -> Clusters:
+        self._meet("source", self._source)
+        self._meet("target", self._target)
         listed = self._source.list_topics(_TIMEOUT_S)
         wanted = {name: listed[name] for name in self._topics.choose(listed)}
         target = self._target.list_topics(_TIMEOUT_S)

@@ -21,6 +21,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import source_admin
+from connectors.mirror.inspect.cluster_queries import asking
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import look_at_flow
 from connectors.mirror.inspect.stored_progress import stored_positions
@@ -75,12 +76,14 @@ def flow_rows(flow: DedicatedFlow, topics: Collection[str] | None) -> list[Parti
     """Return the partitions that a flow copies, ours or Java's. `owner`: the Connect group while it
     has workers. Raises one of `connect.errors`."""
     client = flow.client("offset-checker")
-    with closing(Admin(client)) as target:
+    with closing(Admin(client)) as target, asking("target", client):
         exists = flow.offsets_topic.name in target.list_topics(_TIMEOUT_S)
     stored = stored_positions(flow.config, flow.offsets_topic.name, client) if exists else {}
     live = look_at_flow(flow)
-    with closing(Admin(source_admin(flow.properties))) as source:
-        counts = source.list_topics(_TIMEOUT_S)
+    properties = source_admin(flow.properties)
+    with closing(Admin(properties)) as source:
+        with asking("source", properties):
+            counts = source.list_topics(_TIMEOUT_S)
         keys = {
             key
             for key in {*stored, *live.assigned}

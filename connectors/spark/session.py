@@ -27,6 +27,7 @@ from connect.errors import ConfigError
 from connect.log_fields import without_log_fields
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricValue
+from connectors.spark.connector_jars import check_connector_jars
 from connectors.spark.errors import SparkUnavailable, first_line
 from connectors.spark.jvm import SparkJvm, hush_accumulators
 from connectors.spark.properties import (
@@ -361,6 +362,7 @@ class SharedSession:
         away = wanted.frames and not is_local(props[MASTER])
         jvm = self._jvm = SparkJvm(props, low_priority=low_priority, own_directory=away)
         jvm.start(Deadline(START_TIMEOUT_S))
+        check_connector_jars(props)
         # The JVM was started with its configuration.
         context = self._context = SparkContext(gateway=jvm.gateway)
         hush_accumulators(context)

@@ -22,13 +22,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from connect import pinned_jars
+from connect.pinned_jars import PinnedJar
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.errors import DownloadFailed
 from deploy.brokers.versions import KAFKA_VERSION, lock_file
 
 __all__ = [
     "REPOSITORY_VARIABLE",
-    "Artifact",
     "Progress",
     "fetch_jars",
     "fetch_kafka",
@@ -47,26 +48,6 @@ _RETRIED_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
-    """One pinned jar. `size` in bytes, `sha256` in lower-case hexadecimal."""
-
-    group: str
-    name: str
-    version: str
-    sha256: str
-    size: int
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.name}-{self.version}.jar"
-
-    @property
-    def url_path(self) -> str:
-        """Return the path below a Maven repository's base URL."""
-        return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.file_name}"
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """Progress of a download. The totals are exact from the first call."""
 
@@ -74,23 +55,12 @@ class Progress:
     bytes_total: int
 
 
-def read_lock(text: str) -> tuple[Artifact, ...]:
-    """Parse a lock file: `group:artifact:version sha256 size` per line, `#` starts a comment."""
-    artifacts = []
-    for number, line in enumerate(text.splitlines(), 1):
-        content = line.partition("#")[0].split()
-        if not content:
-            continue
-        try:
-            coordinates, sha256, size = content
-            group, name, version = coordinates.split(":")
-            artifacts.append(Artifact(group, name, version, sha256, int(size)))
-        except ValueError:
-            raise DownloadFailed(
-                f"Invalid line {number} of the lock file, expected `group:artifact:version "
-                f"sha256 size`: {line!r}"
-            ) from None
-    return tuple(artifacts)
+def read_lock(text: str) -> tuple[PinnedJar, ...]:
+    """Parse a lock file. Raises `DownloadFailed`."""
+    try:
+        return pinned_jars.read_lock(text)
+    except ValueError as error:
+        raise DownloadFailed(str(error)) from None
 
 
 def _repository() -> tuple[str, dict[str, str]]:
@@ -120,7 +90,7 @@ class _Download:
 
     def __init__(
         self,
-        missing: Sequence[Artifact],
+        missing: Sequence[PinnedJar],
         done: int,
         directory: Path,
         progress: Callable[[Progress], None],
@@ -153,7 +123,7 @@ class _Download:
             self._done += size
             self._progress(Progress(self._done, self._total))
 
-    def _fetch(self, artifact: Artifact) -> None:
+    def _fetch(self, artifact: PinnedJar) -> None:
         reason = ""
         for attempt in range(_ATTEMPTS):
             if attempt and self._stop.wait(_BACKOFF_S * 2 ** (attempt - 1)):
@@ -175,7 +145,7 @@ class _Download:
             f"network (or set {REPOSITORY_VARIABLE} to a reachable mirror) and try again"
         )
 
-    def _fetch_once(self, artifact: Artifact) -> None:
+    def _fetch_once(self, artifact: PinnedJar) -> None:
         partial = self._directory / f".{artifact.file_name}.part"
         digest = hashlib.sha256()
         received = 0
@@ -221,8 +191,8 @@ def _exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def _missing(artifacts: Sequence[Artifact], directory: Path) -> list[Artifact]:
-    def present(artifact: Artifact) -> bool:
+def _missing(artifacts: Sequence[PinnedJar], directory: Path) -> list[PinnedJar]:
+    def present(artifact: PinnedJar) -> bool:
         try:
             return (directory / artifact.file_name).stat().st_size == artifact.size
         except FileNotFoundError:
@@ -248,7 +218,7 @@ def fetch_kafka(
 
 
 def fetch_jars(
-    artifacts: Sequence[Artifact],
+    artifacts: Sequence[PinnedJar],
     folder: str,
     progress: Callable[[Progress], None] = _ignore,
 ) -> tuple[Path, ...]:

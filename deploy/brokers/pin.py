@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from jgo.maven import Dependency, MavenContext, PythonResolver
 
 from deploy.brokers.versions import lock_file
 
-__all__ = ["main"]
+__all__ = ["line", "main", "resolved"]
 
 _SCALA = "2.13"
 # Kafka's own releases use these versions. The broker's jars need Log4j 1 but do not depend on it.
@@ -28,22 +29,22 @@ _LOGGING = (
 )
 
 
-def _resolved(version: str, repository: Path) -> list[Dependency]:
-    """Return the jars of a broker, sorted by coordinates."""
+def resolved(roots: Sequence[tuple[str, str, str]], repository: Path) -> list[Dependency]:
+    """Return the jars of these (group, artifact, version) and all they depend on, sorted by
+    coordinates."""
     context = MavenContext(repo_cache=repository)
-    roots = [
-        Dependency(context.project(group, name).at_version(wanted).artifact())
-        for group, name, wanted in (
-            ("org.apache.kafka", f"kafka_{_SCALA}", version),
-            *_LOGGING,
-        )
-    ]
-    inputs, transitive = PythonResolver().resolve(roots)
+    inputs, transitive = PythonResolver().resolve(
+        [
+            Dependency(context.project(group, name).at_version(wanted).artifact())
+            for group, name, wanted in roots
+        ]
+    )
     found = {(each.groupId, each.artifactId): each for each in [*transitive, *inputs]}
     return [found[key] for key in sorted(found)]
 
 
-def _line(dependency: Dependency) -> str:
+def line(dependency: Dependency) -> str:
+    """Return the lock file's line of a jar."""
     path = dependency.artifact.resolve()
     data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
@@ -54,7 +55,8 @@ def _line(dependency: Dependency) -> str:
 def main(version: str) -> int:
     """Write the lock file of `version`. Returns the exit status."""
     with tempfile.TemporaryDirectory(prefix="kafka-pin-") as repository:
-        lines = [_line(each) for each in _resolved(version, Path(repository))]
+        roots = [("org.apache.kafka", f"kafka_{_SCALA}", version), *_LOGGING]
+        lines = [line(each) for each in resolved(roots, Path(repository))]
     lock_file(version).write_text(
         f"# Every jar on the class path of the Kafka {version} brokers, and of their ZooKeeper.\n"
         f"# Written by `python -m deploy.brokers.pin {version}`.\n"

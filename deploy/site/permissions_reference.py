@@ -14,19 +14,19 @@ from connectors.mirrormaker.required_permissions import (
     required_permissions,
 )
 
-__all__ = ["renewed"]
+__all__ = ["NAMES", "renewed"]
 
 _BEGIN = "<!-- From here made by `python -m deploy.site`; do not edit. -->"
 _END = "<!-- Until here. -->"
 
-_NAMES = FlowNames(
+NAMES = FlowNames(
     source="A",
     target="B",
     topics=(Pattern("<topics>"),),
     copies=(Pattern("A.", prefixed=True),),
     groups=(Pattern("<groups>"),),
     worker_group="A-mm2",
-    worker_topics=("mm2-configs.A.internal", "mm2-offsets.A.internal", "mm2-status.A.internal"),
+    worker_topics=("mm2-offsets.A.internal", "mm2-status.A.internal", "mm2-configs.A.internal"),
     offset_syncs="mm2-offset-syncs.B.internal",
     offset_map="mm2-offset-map.B.internal",
     provenance=PROVENANCE_TOPIC,
@@ -36,13 +36,14 @@ _NAMES = FlowNames(
     copied_heartbeats="A.heartbeats",
     quarantine="<quarantine>",
 )
+"""Of the page's flow."""
 
 
 def _table() -> str:
     """Return the permissions of a flow `A->B` as a Markdown table."""
     rows: dict[tuple[Feature, str, Resource, Pattern], list[Operation]] = {}
     for feature in Feature:
-        for each in required_permissions(_NAMES, {feature}):
+        for each in required_permissions(NAMES, {feature}):
             key = (feature, each.cluster, each.resource, each.pattern)
             rows.setdefault(key, []).append(each.operation)
     lines = ["| cluster | resource | name | operations | for |", "|---|---|---|---|---|"]

@@ -9,14 +9,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from connect.sdk import (
     ConfigDef,
     ConfigKey,
     ConfigType,
+    DataError,
+    ParsedConfig,
     SourceConnector,
     SourceRecord,
     SourceTask,
+    Transformation,
 )
 
 _log = logging.getLogger("careless")
@@ -65,3 +69,16 @@ class CarelessTask(SourceTask):
 
     def stop(self) -> None:
         """Nothing was opened."""
+
+
+class CarelessTransform(Transformation):
+    """Refuses every record, with its secret in the error's text."""
+
+    CONFIG_DEF = ConfigDef([ConfigKey("pin", ConfigType.PASSWORD)])
+
+    def take(self, config: ParsedConfig) -> None:
+        pin = config.secret("pin")
+        self._pin = "" if pin is None else pin.reveal()
+
+    def apply(self, record: Any) -> Any:
+        raise DataError(f"cannot transform {record.topic} with {self._pin!r}")

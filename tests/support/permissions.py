@@ -21,6 +21,7 @@ from tests.support.topics import admin
 __all__ = [
     "Grant",
     "authorizing_cluster",
+    "forget",
     "grant",
     "group",
     "login",
@@ -130,3 +131,18 @@ def revoke(cluster: KafkaCluster, user: str, grants: Iterable[Grant]) -> None:
     filters = [AclBindingFilter(*rule) for each in grants for rule in each.rules(user)]
     for gone in client.delete_acls(filters).values():
         gone.result(_TIMEOUT_S)
+
+
+def forget(cluster: KafkaCluster, user: str) -> None:
+    """Take away all that a user was ever given."""
+    every = AclBindingFilter(
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type] # any name
+        ResourcePatternType.ANY,
+        f"User:{user}",
+        None,  # type: ignore[arg-type] # any host
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    (gone,) = admin(cluster.bootstrap_servers).delete_acls([every]).values()
+    gone.result(_TIMEOUT_S)

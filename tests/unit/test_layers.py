@@ -48,6 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "connect.version": set(),
     "connect.cache_directory": set(),
     "connect.java_home": set(),
+    "connect.pinned_jars": set(),
 }
 FOUNDATIONS = set(ALLOWED)
 ALLOWED["connect.clients"] = FOUNDATIONS

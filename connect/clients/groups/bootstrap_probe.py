@@ -22,7 +22,7 @@ from connect.clients.wire.tcp import resolve
 from connect.clock import Clock, Deadline
 from connect.errors import BrokerUnavailable, ConfigError, ConnectError
 
-__all__ = ["BootstrapProbe", "need_resolvable", "why_unreachable"]
+__all__ = ["BootstrapProbe", "need_login", "need_resolvable", "why_unreachable"]
 
 # Long enough for a broker to restart, and to keep the log short.
 _FIRST_S = 1.0
@@ -51,6 +51,17 @@ def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> Connec
         else:
             return None
     return failure
+
+
+def need_login(properties: Mapping[str, str], deadline: Deadline) -> None:
+    """Raise `AuthenticationFailed` or `ConfigError` if brokers refuse a client with these
+    properties for good. librdkafka would retry until a timeout without reporting it.
+
+    Returns if a broker accepts the client, and if none can be asked.
+    """
+    cause = why_unreachable(properties, deadline)
+    if cause is not None and not cause.retriable:
+        raise cause
 
 
 def need_resolvable(properties: Mapping[str, str], deadline: Deadline) -> None:

@@ -31,6 +31,7 @@ from connect.clients.librdkafka.descriptions import (
     incremental_entry,
     topic_description,
 )
+from connect.clients.permissions import Operation
 from connect.errors import ConnectError
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.topic_partition import TopicPartition
@@ -180,10 +181,12 @@ class Admin(AdminConnection):
         timeout: float = DEFAULT_TIMEOUT_S,
         *,
         missing_ok: bool = False,
+        needs: Operation = Operation.DESCRIBE_CONFIGS,
     ) -> dict[str, list[ConfigEntry]]:
         """Return all configs of these topics, including defaults.
 
-        Raises if a topic does not exist; with `missing_ok` it is absent from the result.
+        Raises if a topic does not exist; with `missing_ok` it is absent from the result. `needs`:
+        the operation to grant if describing is refused, for a caller that also changes configs.
         """
         if not names:
             return {}
@@ -195,9 +198,8 @@ class Admin(AdminConnection):
         for resource, future in futures.items():
             what = f"Describing the configs of topic {resource.name}"
             try:
-                needs = f"DescribeConfigs on topic {resource.name}"
                 described[resource.name] = config_entries(
-                    self._answer(what, future, timeout, needs)
+                    self._answer(what, future, timeout, f"{needs} on topic {resource.name}")
                 )
             except ConnectError as error:
                 if not missing_ok or broker_code(error) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -64,8 +64,9 @@ class TopicSpec:
 def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) -> None:
     """Create the topic. If it exists, check that it is compacted.
 
-    Raises `ConfigError` for another cleanup policy. If creating or describing is not allowed, the
-    topic is assumed to exist with the right policy, as in Java.
+    Raises `ConfigError` for another cleanup policy, and the refusal if creating is not allowed and
+    the topic does not exist. If describing is not allowed, it is assumed to exist with the right
+    policy, as in Java.
     """
 
     def create() -> bool:
@@ -80,6 +81,8 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
             )
         except ConnectError as error:
             if refused_or_unsupported(error):
+                if _is_missing(admin, spec.name, deadline):
+                    raise
                 return False
             if broker_code(error) == ErrorCode.INVALID_REPLICATION_FACTOR:
                 # Passes when brokers that are still starting have registered, as in Java.
@@ -98,6 +101,7 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
         entries = retry(describe, deadline, Backoff(0.1, 1.0))
     except ConnectError as error:
         if refused_or_unsupported(error):
+            _log.warning("Whether topic %s is compacted cannot be checked: %s", spec.name, error)
             return
         raise
     policy = next((e.value for e in entries[spec.name] if e.name == _CLEANUP_POLICY), None)
@@ -109,6 +113,16 @@ def ensure_compacted_topic(admin: Admin, spec: TopicSpec, deadline: Deadline) ->
             key=_CLEANUP_POLICY,
             value=policy,
         )
+
+
+def _is_missing(admin: Admin, topic: str, deadline: Deadline) -> bool:
+    """Return whether a topic certainly does not exist."""
+    try:
+        return topic not in admin.describe_topics([topic], max(1.0, deadline.remaining()))
+    except ConnectError as error:
+        if refused_or_unsupported(error):
+            return False
+        raise
 
 
 class _Refused(Exception):

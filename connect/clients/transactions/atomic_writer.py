@@ -55,7 +55,8 @@ class TransactionalSender:
             if error is not None:
                 failures.append(error)
 
-        with translated(f"Writing to {topic} in a transaction of {self._id}"):
+        needs = f"Write on topic {topic} and on transactional id {self._id}"
+        with translated(f"Writing to {topic} in a transaction of {self._id}", needs):
             self._sender.producer.begin_transaction()
             for key, value in records:
                 self._sender.send(topic, key, value, delivered)

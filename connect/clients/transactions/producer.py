@@ -22,6 +22,7 @@ from connect.clients.transactions.remedies import transaction_timeout, with_tran
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, RetriableError
 from connect.plugin import RecordMetadata
+from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["KeepTrying", "ProducerFenced", "TransactionalProducer"]
 
@@ -75,6 +76,8 @@ class TransactionalProducer:
         self._properties = transactional_properties(properties, transactional_id)
         self._made: RecordSender | None = None
         self._open = False
+        self._topics: set[str] = set()
+        """Those that the last transaction wrote to."""
         self._dead = False
         # An unfinished commit or abort; librdkafka accepts no other call until it is finished.
         self._ending = False
@@ -104,6 +107,7 @@ class TransactionalProducer:
         except confluent_kafka.KafkaException as error:
             raise self._judged("Beginning a transaction", error) from error
         self._open = True
+        self._topics.clear()
 
     def send(
         self,
@@ -117,6 +121,7 @@ class TransactionalProducer:
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """Queue a record of the open transaction, as `RecordSender.send` does."""
+        self._topics.add(topic)
         try:
             self._sender.send(
                 topic,
@@ -137,6 +142,7 @@ class TransactionalProducer:
         self, topic: str, key: bytes | None, value: bytes | None
     ) -> Future[RecordMetadata]:
         """Wait for room in the queue, and queue a record of the open transaction."""
+        self._topics.add(topic)
         try:
             return self._sender.send_future(topic, key, value)
         except RetriableError:
@@ -214,8 +220,16 @@ class TransactionalProducer:
                     f" longer than the producer's transaction.timeout.ms; in that case commit"
                     f" more often or raise the timeout"
                 )
-        told = from_librdkafka(error, f"{what} ({self._id})")
+        told = from_librdkafka(error, f"{what} ({self._id})", self._needs(inner))
         return with_transaction_remedy(told, self._id, transaction_timeout(self._properties))
+
+    def _needs(self, error: object) -> str | None:
+        """Return what to grant if a topic was refused; the client does not say which."""
+        if not isinstance(error, confluent_kafka.KafkaError) or not self._topics:
+            return None
+        if error.code() != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return None
+        return f"Write on topic {' and on topic '.join(sorted(self._topics))}"
 
 
 def _resumable(error: confluent_kafka.KafkaException) -> bool:

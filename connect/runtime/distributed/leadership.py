@@ -96,7 +96,7 @@ class Leading:
             write()
         except (PrivilegedWriteFailed, WritePrivilegesMissing) as error:
             self._fenced = True
-            raise RetriableError(_WRITE_FAILED) from error
+            raise RetriableError(f"{_WRITE_FAILED}: {error}") from error
 
     def put_task_configs(self, connector: str, configs: Sequence[Mapping[str, str]]) -> None:
         """Write a connector's task configs and their commit. Raises `ConnectError`."""

@@ -13,6 +13,7 @@ from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clock import Deadline
 from connect.config.connector import SINK_CONNECTOR_KEYS
 from connect.config.definition import ConfigDef
+from connect.config.secrets import without_secrets
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff, retry
 from connect.plugin import RecordMetadata, TopicPartition
@@ -58,7 +59,8 @@ def context_headers(
 ) -> list[tuple[str, bytes | None]]:
     """Return the headers of `errors.deadletterqueue.context.headers.enable`.
 
-    Names, order and bytes are Kafka Connect's, with Java class names where they exist.
+    Names, order and bytes are Kafka Connect's, with Java class names where they exist. Known
+    secrets, which a plugin's exception may quote, are hidden.
     """
     record, error = report.original, report.error
     values = {
@@ -74,7 +76,7 @@ def context_headers(
         "exception.stacktrace": java_trace(error),
     }
     return [
-        (ERROR_HEADER_PREFIX + name, None if value is None else value.encode())
+        (ERROR_HEADER_PREFIX + name, None if value is None else without_secrets(value).encode())
         for name, value in values.items()
     ]
 

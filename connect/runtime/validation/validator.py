@@ -94,7 +94,8 @@ class _Outcome:
 class ConfigValidator:
     """Validates configs for one worker. Thread-safe.
 
-    `resolve` replaces config provider references. `preflight` adds rules of the herder.
+    `resolve` replaces config provider references. `permissions` finds what the operator does not
+    permit; then no code runs that the config may have chosen. `preflight` adds rules of the herder.
     `exactly_once`: source tasks of this worker write exactly once.
     """
 
@@ -104,12 +105,14 @@ class ConfigValidator:
         resolve: Callable[[Mapping[str, str]], dict[str, str]],
         policy: ConnectorClientConfigOverridePolicy,
         *,
+        permissions: Preflight | None = None,
         preflight: Preflight | None = None,
         exactly_once: bool = False,
     ) -> None:
         self._plugins = plugins
         self._resolve = resolve
         self._policy = policy
+        self._permissions = permissions
         self._preflight = preflight
         self._exactly_once = exactly_once
 
@@ -135,10 +138,14 @@ class ConfigValidator:
         if version not in wanted:
             return self._wrong_version(connector, version, wanted, props)
         outcome = _Outcome()
-        self._check_framework_keys(outcome, connector, props)
+        forbidden = self._forbidden(connector, resolved)
+        for problem in forbidden:
+            outcome.keep_error(problem.key, problem.message)
+        permitted = not forbidden
+        self._check_framework_keys(outcome, connector, props, permitted=permitted)
         self._check_stages(outcome, connector, resolved)
         groups = list(ConfigDef(outcome.keys.values()).groups)
-        self._check_own_keys(outcome, connector, props, resolved)
+        self._check_own_keys(outcome, connector, props, resolved, permitted=permitted)
         groups += connector.config_def().groups
         overrides = [
             info
@@ -197,8 +204,14 @@ class ConfigValidator:
             outcome.infos(),
         )
 
+    def _forbidden(
+        self, connector: type[Connector], resolved: Mapping[str, str]
+    ) -> Sequence[ConfigProblem]:
+        """Return what the operator does not permit."""
+        return [] if self._permissions is None else self._permissions(connector, resolved)
+
     def _check_framework_keys(
-        self, outcome: _Outcome, connector: type[Connector], props: _Props
+        self, outcome: _Outcome, connector: type[Connector], props: _Props, *, permitted: bool
     ) -> None:
         source = connector.connector_type() == "source"
         keys = SOURCE_CONNECTOR_KEYS if source else SINK_CONNECTOR_KEYS
@@ -211,7 +224,7 @@ class ConfigValidator:
         _hide_versions(outcome)
         for problem in _sink_problems(props) if not source else ():
             outcome.keep_error(problem.key, problem.message)
-        if self._preflight is not None:
+        if self._preflight is not None and permitted:
             given = {key: value for key, value in props.items() if value is not None}
             for problem in self._preflight(connector, given):
                 outcome.keep_error(problem.key, problem.message)
@@ -254,6 +267,8 @@ class ConfigValidator:
         connector: type[Connector],
         props: _Props,
         resolved: Mapping[str, str],
+        *,
+        permitted: bool,
     ) -> None:
         """Validate the connector's own keys.
 
@@ -266,7 +281,7 @@ class ConfigValidator:
             if name in _CLASS_AND_VERSION_KEYS and (name not in props or props[name] is not None):
                 outcome.values[name] = value
         found = {value.name for value in outcome.values.values() if value.errors}
-        for problem in connector.validate(resolved):
+        for problem in connector.validate(resolved) if permitted else ():
             if problem.key in found:
                 continue
             own = connector.config_def().keys.get(problem.key)

@@ -18,8 +18,14 @@ from connect.errors import ConnectError
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
-from connectors.mirror.config.checkpoint import CheckpointConfig
-from connectors.mirror.filters import GroupFilter, TopicFilter, group_filter, topic_filter
+from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF, CheckpointConfig
+from connectors.mirror.filters import (
+    GroupFilter,
+    PatternList,
+    TopicFilter,
+    group_filter,
+    topic_filter,
+)
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.create import create_own_topic
 
@@ -83,6 +89,8 @@ class GroupRefresh:
         self._timeout = config.admin_timeout_ms / 1000
         self._topic_filter = topic_filter(config.originals)
         self._group_filter: GroupFilter = group_filter(config.originals)
+        patterns = PatternList.from_key(CHECKPOINT_CONFIG_DEF, "groups", config.originals)
+        self._literal_groups = patterns.literals()
         self._on_change = on_change
         self._groups: list[str] | None = None
         self._refused: set[str] = set()
@@ -116,9 +124,12 @@ class GroupRefresh:
         with closing(
             ConsumerGroups(client_configs.checkpoint_source_admin(self._config.originals))
         ) as source:
+            # A listing lacks the groups that we may not describe. Those that the config names one
+            # by one are asked for all the same, so that the refusal is known.
+            groups = {*source.list_groups(deadline), *self._literal_groups}
             wanted = self._assignable(
                 group
-                for group in source.list_groups(deadline)
+                for group in sorted(groups)
                 if self._group_filter.should_replicate_group(group)
             )
             committed = source.committed(wanted, deadline)

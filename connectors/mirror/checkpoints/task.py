@@ -12,12 +12,14 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from connect.clients.errors import broker_code
 from connect.clients.groups.consumer_groups import ConsumerGroups
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
 from connect.log_fields import add_log_fields
 from connect.loop import BackgroundLoop
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask
+from connect.protocol.error_codes import ErrorCode
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.checkpoints.group_offset_sync import GroupSyncOutcome, sync_group_offsets
@@ -363,7 +365,7 @@ class MirrorCheckpointTask(SourceTask):
                 sum(outcome.written.values()),
                 len(outcome.written),
             )
-        failures = {group: str(error) for group, error in outcome.failed.items()}
+        failures = {group: _reason(group, error) for group, error in outcome.failed.items()}
         for group, reason in failures.items():
             if self._sync_failures.get(group) != reason:
                 _LOG.warning(
@@ -379,3 +381,10 @@ def _not_synced(failures: Mapping[str, str]) -> str | None:
     group = min(failures)
     what = f"cannot commit the offsets of {len(failures)} groups on the target"
     return f"{what}, for example {group}: {failures[group]}"
+
+
+def _reason(group: str, error: ConnectError) -> str:
+    """Describe, which the first refused request needs, would only lead to the next refusal."""
+    if broker_code(error) != ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        return str(error)
+    return f"{error}; to commit its offsets, grant Read on group {group}"

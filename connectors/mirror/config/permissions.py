@@ -5,16 +5,24 @@ In dedicated mode the config is the operator's own, and everything is permitted.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import ValidList
-from connectors.mirror.config.base import MAPPING_FILE_KEY
+from connectors.mirror.config.base import JAVA_PACKAGE, MAPPING_FILE_KEY
 from connectors.mirror.config.loss_policies import HISTORY_OFF, URL_KEY
 from connectors.spark.properties import not_permitted as spark_not_permitted
 
 __all__ = ["HISTORY_ALLOWED_URLS", "not_permitted"]
+
+_CLASS_KEYS = (
+    "replication.policy.class",
+    "topic.filter.class",
+    "group.filter.class",
+    "config.property.filter.class",
+)
 
 HISTORY_ALLOWED_URLS = ConfigKey(
     "mirror.history.allowed.urls",
@@ -29,8 +37,28 @@ HISTORY_ALLOWED_URLS = ConfigKey(
 
 def not_permitted(config: Mapping[str, str], worker: Mapping[str, str]) -> list[ConfigProblem]:
     """Return the settings of a connector's config that the worker's properties do not permit."""
-    own = [*_history(config, worker), *_mapping_file(config, worker)]
+    own = [
+        *_history(config, worker),
+        *_mapping_file(config, worker),
+        *_classes(config, worker),
+    ]
     return [*spark_not_permitted(config, worker), *own]
+
+
+def _classes(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Importing a module runs it. One that is loaded already, as those of plugin.path are, or a
+    name without a module, runs nothing."""
+    for key in _CLASS_KEYS:
+        name = config.get(key, "").strip()
+        module = name.replace(":", ".", 1).rpartition(".")[0]
+        known = not module or name.startswith(JAVA_PACKAGE) or module in sys.modules
+        if not known and name != worker.get(key, "").strip():
+            yield ConfigProblem(
+                key,
+                f"Invalid value {name} for configuration {key}: connectors of this worker may not "
+                f"load the module {module}; its operator can put it into plugin.path, or set the "
+                "same key in the worker's properties",
+            )
 
 
 def _mapping_file(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:

@@ -244,6 +244,8 @@ class ProduceResponseHandler:
     def refuse(self, partition: PartitionCopy, code: int) -> None:
         """Handle a partition that the transaction rejected. It has nothing in flight."""
         reason = f"the transaction coordinator rejected the partition: {code_facts(code).name}"
+        if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            reason += f"; grant Write on topic {partition.target[0]} at the target"
         partition.failures += 1
         partition.target_error = reason
         if code_facts(code).retriable or not partition.queue:

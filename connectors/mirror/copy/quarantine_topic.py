@@ -30,6 +30,7 @@ import confluent_kafka
 from connect.clients.errors import from_librdkafka
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import producer
+from connect.config.secrets import without_secrets
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.log_fields import OwnedThread
 from connectors.mirror.copy.quarantine import QuarantinedRecords
@@ -160,6 +161,7 @@ def _provenance(cluster: str, aside: QuarantinedRecords) -> list[_Header]:
         "last.offset": aside.last,
         "timestamp": aside.timestamp,
         "kind": "batch" if aside.whole_batch else "record",
-        "reason": aside.reason,
+        # An exception of a transformation may quote its config.
+        "reason": without_secrets(aside.reason),
     }
     return [(HEADER_PREFIX + name, str(value).encode()) for name, value in values.items()]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from connect.clock import SYSTEM_CLOCK, Clock
+from connect.config.secrets import without_secrets
 from connect.config.types import SecretStr
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
@@ -210,7 +211,16 @@ class TaskHistory:
     ) -> None:
         if self._history is not None:
             row = EventRow(
-                kind, *source, target_topic, action, side, first, last, records, resume, text
+                kind,
+                *source,
+                target_topic,
+                action,
+                side,
+                first,
+                last,
+                records,
+                resume,
+                without_secrets(text),
             )
             self._history.add(self._flow, row)
 

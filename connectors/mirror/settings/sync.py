@@ -15,14 +15,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from connect.clients.cluster.missing_permissions import missing_permissions
 from connect.clients.errors import broker_code
 from connect.clients.librdkafka.acls import Acl
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigChange
+from connect.clients.permissions import Operation, Permission, Resource
+from connect.clock import Deadline
 from connect.errors import BrokerError, ConfigError, ConnectError, RetriableError
 from connect.metrics.registry import MetricRegistry
 from connect.protocol.error_codes import ErrorCode
 from connectors.mirror.api_support import STORED_FORMAT
+from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import ConfigPropertyFilter, config_property_filter
 from connectors.mirror.settings.plans import (
@@ -78,6 +82,8 @@ class SettingsSync:
         self._acl_plan: tuple[int, Plan] = (0, [])
         self._acl_failures: dict[Acl, str] = {}
         self._without_acls = False
+        self._source = client_configs.source_admin(config.originals)
+        self._told_of_source_acls = False
         self._removers: list[Callable[[], None]] = []
         wanted = (
             ("Config sync", self._config_work, config.sync_topic_configs_interval_s),
@@ -126,7 +132,10 @@ class SettingsSync:
         if not pairs:
             return None
         source = _read_configs(clusters.source, [topic for topic, _ in pairs], self._timeout)
-        target = _read_configs(clusters.target, [remote for _, remote in pairs], self._timeout)
+        copies = [remote for _, remote in pairs]
+        target = _read_configs(
+            clusters.target, copies, self._timeout, needs=Operation.ALTER_CONFIGS
+        )
         judged = _judged({row[1] for row in source}, self._properties)
         found = hash((frozenset(source), frozenset(target), frozenset(pairs), frozenset(judged)))
         if found == self._config_plan[0]:
@@ -195,7 +204,9 @@ class SettingsSync:
             return None
         source = clusters.source.describe_topic_acls(self._timeout)
         if not source:
-            return None  # A source without an authorizer has none, too.
+            # A source without an authorizer has none, too.
+            self._tell_if_refused()
+            return None
         target = self._acls_of(clusters.target)
         selector = clusters.selector
         names = {acl.topic for acl in source}
@@ -218,6 +229,20 @@ class SettingsSync:
             return create(acl_plan(source, target, topics))
 
         return PeriodicWork(on_spark, in_process)
+
+    def _tell_if_refused(self) -> None:
+        """Tell once that the source does not show its ACLs: librdkafka returns none then."""
+        if self._told_of_source_acls:
+            return
+        wanted = Permission(Resource.CLUSTER, "", Operation.DESCRIBE)
+        if missing_permissions(self._source, [wanted], Deadline(self._timeout)):
+            self._told_of_source_acls = True
+            log.warning(
+                "%s: ACLs are not mirrored, because the source does not show them "
+                "(CLUSTER_AUTHORIZATION_FAILED); grant Describe on the cluster at the source, or "
+                "set sync.topic.acls.enabled=false",
+                self._flow,
+            )
 
     def _acls_of(self, target: Admin) -> list[Acl]:
         try:
@@ -278,12 +303,17 @@ def _mirrored(clusters: Clusters, timeout: float) -> list[tuple[str, str]]:
     return [(topic, remote) for topic, remote in pairs if remote in there]
 
 
-def _read_configs(admin: Admin, topics: Sequence[str], timeout: float) -> list[ConfigRow]:
+def _read_configs(
+    admin: Admin,
+    topics: Sequence[str],
+    timeout: float,
+    needs: Operation = Operation.DESCRIBE_CONFIGS,
+) -> list[ConfigRow]:
     """Return CONFIGS of these topics, without topics that were deleted meanwhile."""
     rows: list[ConfigRow] = []
     for first in range(0, len(topics), DESCRIBED_AT_ONCE):
         chunk = topics[first : first + DESCRIBED_AT_ONCE]
-        described = admin.describe_topic_configs(chunk, timeout, missing_ok=True)
+        described = admin.describe_topic_configs(chunk, timeout, missing_ok=True, needs=needs)
         rows += [
             (topic, entry.name, entry.value, entry.source.name, entry.read_only, entry.sensitive)
             for topic, entries in described.items()

@@ -149,12 +149,12 @@ class Provenance:
                 return topics.selection
             self._refused = True
             log.warning(
-                "%s: loops are found only by names, because topic %s cannot be used: %s; grant "
-                "Create, Read and Write on it at the target and Read at the source, or set "
+                "%s: loops are found only by names: %s; grant Create, Read and Write on topic "
+                "%s at the target and Read on it at the source, or set "
                 "mirror.provenance.enabled=false",
                 self._flow,
-                PROVENANCE_TOPIC,
                 error,
+                PROVENANCE_TOPIC,
             )
             return topics.selection
         if self._refused:

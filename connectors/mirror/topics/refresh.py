@@ -30,8 +30,8 @@ from connectors.mirror.api_support import STORED_FORMAT, Side, format_refusal, r
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
-from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.filters import config_property_filter
+from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig
+from connectors.mirror.filters import PatternList, config_property_filter
 from connectors.mirror.replication_policy import offset_topics
 from connectors.mirror.topics.clusters import (
     CONTACT_TIMEOUT_S,
@@ -51,8 +51,10 @@ from connectors.mirror.topics.empty_listings import EmptyListings
 from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
 from connectors.mirror.topics.refresh_messages import (
     failures_in_words,
+    hidden_in_words,
     named,
     refused_in_words,
+    without_heartbeats,
 )
 from connectors.mirror.topics.selection import (
     Selection,
@@ -106,12 +108,14 @@ class TopicRefresh:
         self._timeout = config.admin_timeout_ms / 1000
         self._selector = topic_selector(config)
         self._properties = config_property_filter(config.originals)
+        patterns = PatternList.from_key(SOURCE_CONFIG_DEF, "topics", config.originals)
+        self._literal_topics = patterns.literals()
         self._on_change = on_change
         self._partitions: list[TopicPartition] | None = None
         self._clusters: Clusters | None = None
         self._threads = OneShotThreads(f"topic-refresh-{self._flow}")
         self._provenance = Provenance(config)
-        self._own_topics_ready = self._told_of_map = False
+        self._own_topics_ready = self._told_of_map = self._told_of_heartbeats = False
         self._old_target = False
         self._told_refused: str | None = None
         self._empty_source = EmptyListings(config.source_cluster_alias)
@@ -305,12 +309,14 @@ class TopicRefresh:
             if topic not in listed and clusters.selector.skip(topic) is None
         ]
         hidden = sorted(clusters.source.forbidden_topics(missing, self._timeout))
-        self._hidden_in_trouble(
-            f"{named(hidden)}: mirrored before, but the source no longer lets us describe it "
-            "(TOPIC_AUTHORIZATION_FAILED). Grant Describe and Read on it, or exclude it"
-            if hidden
-            else None
-        )
+        unseen = [
+            topic
+            for topic in self._literal_topics
+            if topic not in listed and topic not in known and clusters.selector.skip(topic) is None
+        ]
+        unseen = sorted(clusters.source.forbidden_topics(unseen, self._timeout))
+        self._hidden_in_trouble(hidden_in_words(hidden, unseen))
+        self._look_for_heartbeats(clusters, listed)
         gone = sorted(set(missing) - set(hidden))
         if gone:
             log.warning(
@@ -319,6 +325,17 @@ class TopicRefresh:
                 named(gone),
             )
         return {topic: known[topic] for topic in hidden}
+
+    def _look_for_heartbeats(self, clusters: Clusters, listed: Mapping[str, int]) -> None:
+        """Tell once that the source does not let us describe its heartbeats. MirrorMaker 2 copies
+        without them, too."""
+        beats = clusters.selector.policy.heartbeats_topic()
+        wanted = self._config.heartbeats_replication_enabled and beats not in listed
+        if not wanted or self._told_of_heartbeats:
+            return
+        if clusters.source.forbidden_topics([beats], self._timeout):
+            self._told_of_heartbeats = True
+            log.warning("%s: %s", self._flow, without_heartbeats(beats))
 
     def _report(self, failures: Sequence[TopicFailure]) -> None:
         """Log each failure when it is new or has changed, and when it is resolved."""

@@ -27,6 +27,7 @@ _OPTIONAL = {
     Feature.COPIED_HEARTBEATS: "clients cannot see how far upstream clusters are",
     Feature.NEW_PARTITIONS: "copies get no new partitions",
     Feature.CONFIG_SYNC: "later changes of topic configs are not copied",
+    Feature.HEARTBEAT_CONFIG_SYNC: "later changes of topic configs are not copied",
     Feature.ACL_SYNC: "ACLs are not copied; set sync.topic.acls.enabled=false if that is meant",
 }
 """Features without which records and group offsets are copied all the same, and what is lost."""

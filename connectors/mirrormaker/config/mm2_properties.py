@@ -101,8 +101,10 @@ class MirrorMakerConfig:
         values."""
         self._settings, renamed = rename_legacy_keys(settings)
         self._providers = ConfigProviders.from_properties(values(self._settings))
-        resolved = self._providers.resolve(values(self._settings))
-        parsed = MAKER_CONFIG_DEF.parse(resolved)
+        resolved = self._providers.resolve_for_now(values(self._settings))
+        self.valid_s = resolved.ttl_s
+        """How long the values of config providers are valid, in seconds; None: without limit."""
+        parsed = MAKER_CONFIG_DEF.parse(resolved.values)
         self.clusters = parsed.strings("clusters")
         self.enable_internal_rest = parsed.boolean("dedicated.mode.enable.internal.rest")
         self.metrics_listener = parsed.string("metrics.listener")

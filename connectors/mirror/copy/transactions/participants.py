@@ -173,5 +173,5 @@ class TransactionPartitions:
                 self._wanted_offsets.add(number)
             else:
                 what = f"Adding {self._offsets.topic}-{number} to the transaction"
-                return error_from_code(code, what)
+                return error_from_code(code, what, needs=f"Write on topic {self._offsets.topic}")
         return None

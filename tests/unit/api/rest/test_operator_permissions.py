@@ -19,6 +19,7 @@ MIRROR = {
     "source.cluster.bootstrap.servers": "127.0.0.1:9",
     "target.cluster.bootstrap.servers": "127.0.0.1:9",
 }
+PACKAGE, POLICY = "org.apache.kafka.connect.mirror.", "ReplicationPolicy"
 SINK = {"connector.class": "FileStreamSink", "topics": "t"}
 SOURCE = {"connector.class": "FileStreamSource", "topic": "t"}
 
@@ -166,3 +167,45 @@ def test_a_connector_may_use_only_the_principals_that_the_operator_allows(
     assert answer(mine, {ALLOWED_FILES: "/etc/other.keytab"}) == ""
     own = {"sasl.jaas.config": kerberos("keyTab", "/etc/other.keytab")}
     assert answer(mine, own) == ""
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "replication.policy.class",
+        "topic.filter.class",
+        "group.filter.class",
+        "config.property.filter.class",
+    ],
+)
+@pytest.mark.parametrize("path", ["runs_code:Policy", "runs_code.Policy"])
+def test_a_connector_may_not_have_a_module_run(
+    key: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may validate could otherwise import any module that Python finds."""
+    ran = tmp_path / "ran"
+    (tmp_path / "runs_code.py").write_text(f"open({str(ran)!r}, 'w').close()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    connectors = ["MirrorSource", "MirrorCheckpoint"]
+    with standalone_rest() as url:
+        for connector in connectors:
+            config = {**MIRROR, "connector.class": connector, key: path}
+            refused = create(url, "c", config)
+            assert refused.status == 400
+            assert "may not load the module runs_code" in refused.error[1]
+            plugin = f"/connector-plugins/{connector}/config/validate"
+            assert call(url, "PUT", plugin, config).json()["error_count"] > 0
+    assert not ran.exists()
+
+
+def test_a_module_of_the_operator_s_choice_may_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_policies.py").write_text(
+        "from connectors.mirror.replication_policy import IdentityReplicationPolicy\n"
+        "class Own(IdentityReplicationPolicy): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    named = {"replication.policy.class": "own_policies:Own"}
+    assert answer({**MIRROR, **named}, named) == ""
+    assert answer({**MIRROR, "replication.policy.class": f"{PACKAGE}Identity{POLICY}"}) == ""

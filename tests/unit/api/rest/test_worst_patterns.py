@@ -44,6 +44,16 @@ def test_deep_nesting_is_refused(config: dict[str, str], key: str) -> None:
     assert "Nested more than 100 levels deep" in message
 
 
+@pytest.mark.parametrize("key", ["topics", "topics.exclude", "groups"])
+def test_a_pattern_that_takes_too_long_to_compile_is_refused(key: str) -> None:
+    config = {**MIRROR, "connector.class": "MirrorCheckpoint", key: "a" * 600_000}
+    with standalone_rest() as url:
+        code, message = create(url, "c", config).error
+    assert code == 400
+    assert f"configuration {key}" in message
+    assert "Patterns of more than 500000 characters are not supported" in message
+
+
 def test_a_pattern_that_takes_too_long_is_named() -> None:
     config = {**SINK, "topics.regex": SLOW, "errors.deadletterqueue.topic.name": TEXT}
     with standalone_rest() as url:

@@ -11,6 +11,7 @@ from connectors.mirror.filters import (
     DefaultConfigPropertyFilter,
     DefaultGroupFilter,
     DefaultTopicFilter,
+    PatternList,
     TopicFilter,
     config_property_filter,
     group_filter,
@@ -116,3 +117,8 @@ def test_filters_are_found_by_javas_names_and_by_python_paths() -> None:
     assert own.why_not("a") == "Evens excludes it"
     with pytest.raises(ConfigError, match=r"topic\.filter\.class"):
         topic_filter({"topic.filter.class": "com.acme.Filter"})
+
+
+def test_plain_names_of_a_list_are_known() -> None:
+    patterns = PatternList("topics", ["orders", "pay-.*", "a.b_c-d", "[x]"])
+    assert patterns.literals() == ["orders", "a.b_c-d"]

@@ -18,6 +18,8 @@ from connectors.mirrormaker.permissions import (
 )
 from connectors.mirrormaker.required_permissions import Feature, Pattern, RequiredPermission
 from deploy.site.permissions_reference import renewed
+from tests.support.taken_permissions import names, rows
+from tests.support.taken_permissions_page import on_page
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "permissions.md"
 BASE = {
@@ -38,12 +40,21 @@ ALWAYS = {
     Feature.GROUP_OFFSETS,
     Feature.COPIED_HEARTBEATS,
     Feature.CONFIG_SYNC,
+    Feature.HEARTBEAT_CONFIG_SYNC,
     Feature.ACL_SYNC,
 }
+
+CONFIG_SYNCS = {Feature.CONFIG_SYNC, Feature.HEARTBEAT_CONFIG_SYNC}
+OF_COPIED_BEATS = {Feature.COPIED_HEARTBEATS, Feature.HEARTBEAT_CONFIG_SYNC}
 
 
 def config(**changed: str) -> MirrorMakerConfig:
     return MirrorMakerConfig.from_properties({**BASE, **changed})
+
+
+def in_order(value: dict[str, str] | set[Feature]) -> str:
+    """A name of a parameter that is the same in each process."""
+    return str(value if isinstance(value, dict) else sorted(each.value for each in value))
 
 
 def needed(alias: str, **changed: str) -> set[str]:
@@ -53,6 +64,13 @@ def needed(alias: str, **changed: str) -> set[str]:
 def test_the_table_of_the_page_is_up_to_date() -> None:
     text = PAGE.read_text()
     assert text == renewed(text), "run: python -m deploy.site"
+
+
+def test_the_page_has_for_each_permission_the_sentence_that_names_it() -> None:
+    """tests/compat/test_permissions_taken_away.py asks mirrors for the same sentences."""
+    sentences, wanted = on_page(PAGE.read_text()), list(rows())
+    assert sentences.keys() == {row.key for row in wanted}, "see taken_permissions_page"
+    assert not [row.key for row in wanted if not names(row, sentences[row.key])]
 
 
 @pytest.mark.parametrize(
@@ -87,14 +105,14 @@ def test_a_pattern_covers_every_name_that_the_expression_matches(
         ({"sync.group.offsets.enabled": "true"}, {Feature.GROUP_SYNC}, set()),
         ({"mirror.quarantine.topic": "q"}, {Feature.QUARANTINE}, set()),
         ({"sync.topic.acls.enabled": "false"}, set(), {Feature.ACL_SYNC}),
-        ({"sync.topic.configs.enabled": "false"}, set(), {Feature.CONFIG_SYNC}),
+        ({"sync.topic.configs.enabled": "false"}, set(), CONFIG_SYNCS),
         ({"refresh.topics.enabled": "false"}, set(), {Feature.NEW_PARTITIONS}),
-        ({"heartbeats.replication.enabled": "false"}, set(), {Feature.COPIED_HEARTBEATS}),
+        ({"heartbeats.replication.enabled": "false"}, set(), OF_COPIED_BEATS),
         ({"emit.heartbeats.enabled": "false"}, set(), {Feature.HEARTBEATS}),
         ({"mirror.offset.map.enabled": "false"}, set(), {Feature.OFFSET_MAP}),
         ({"emit.checkpoints.enabled": "false"}, set(), {Feature.GROUP_OFFSETS}),
     ],
-    ids=str,
+    ids=in_order,
 )
 def test_the_properties_choose_the_features(
     changed: dict[str, str], more: set[Feature], less: set[Feature]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from connect.pinned_jars import PinnedJar
 from deploy.brokers import artifacts
-from deploy.brokers.artifacts import Artifact, Progress, fetch_kafka, read_lock
+from deploy.brokers.artifacts import Progress, fetch_kafka, read_lock
 from deploy.brokers.errors import DownloadFailed
 from deploy.brokers.versions import OLD_VERSIONS, lock_file
 
@@ -24,15 +25,15 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "repository"
 
 
-def pin(monkeypatch: pytest.MonkeyPatch, *pinned: Artifact) -> None:
+def pin(monkeypatch: pytest.MonkeyPatch, *pinned: PinnedJar) -> None:
     monkeypatch.setattr(artifacts, "read_lock", lambda _text: pinned)
 
 
-def jar(name: str, content: bytes = JAR) -> Artifact:
-    return Artifact("org.example", name, "1.0", hashlib.sha256(content).hexdigest(), len(content))
+def jar(name: str, content: bytes = JAR) -> PinnedJar:
+    return PinnedJar("org.example", name, "1.0", hashlib.sha256(content).hexdigest(), len(content))
 
 
-def publish(repository: Path, artifact: Artifact, content: bytes = JAR) -> None:
+def publish(repository: Path, artifact: PinnedJar, content: bytes = JAR) -> None:
     path = repository / artifact.url_path
     path.parent.mkdir(parents=True)
     path.write_bytes(content)

@@ -1,0 +1,70 @@
+"""Checks that Spark's Kafka source is the one that this program was tested with.
+
+Ivy downloads it when the JVM starts, and knows no SHA-256. So its jars are compared with those of
+a lock file before anything runs that could use them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from connect.errors import ConfigError
+from connect.pinned_jars import PinnedJar, read_lock
+from connectors.spark.versions import kafka_connector, pyspark_version
+
+__all__ = ["check_connector_jars", "connector_lock"]
+
+log = logging.getLogger(__name__)
+
+_PACKAGES, _IVY = "spark.jars.packages", "spark.jars.ivy"
+
+
+def connector_lock(version: str) -> Path:
+    """Return the path of the lock file for this version of Spark, whether or not it exists."""
+    return Path(__file__).with_name(f"kafka-connector-{version}.lock")
+
+
+def check_connector_jars(props: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if a jar that Ivy downloaded for Spark's Kafka source is not the pinned
+    one. `props`: of a session whose JVM has started. For a version of Spark that is not pinned this
+    only logs a warning."""
+    if kafka_connector() not in props.get(_PACKAGES, "").split(","):
+        return
+    version = pyspark_version() or ""
+    lock = connector_lock(version)
+    if not lock.exists():
+        log.warning(
+            "The jars of %s are used unchecked: no SHA-256 is known of them for Spark %s",
+            kafka_connector(),
+            version,
+        )
+        return
+    folder = Path(props[_IVY]).expanduser() / "jars"
+    pinned = {folder / f"{jar.group}_{jar.file_name}": jar for jar in _read(lock)}
+    # Another package of the user may have brought a newer version of one.
+    there = {path: jar for path, jar in pinned.items() if path.exists()}
+    if not there:
+        raise ConfigError(
+            f"Spark's Kafka source cannot be checked: none of its jars is in {folder}",
+            key=_PACKAGES,
+        )
+    for path, jar in there.items():
+        _check(jar, path)
+
+
+def _read(lock: Path) -> Sequence[PinnedJar]:
+    return read_lock(lock.read_text(encoding="utf-8"))
+
+
+def _check(jar: PinnedJar, path: Path) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != jar.sha256:
+        raise ConfigError(
+            f"{path} is not the {jar.file_name} that is pinned: its SHA-256 is {found} instead of "
+            f"{jar.sha256}. Delete {path.parents[1]} to have it downloaded again; if that does not "
+            f"help, the repository delivers another file",
+            key=_PACKAGES,
+        )
