@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 
 from connect.config import secrets
@@ -13,3 +16,14 @@ def no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     in the texts of the next."""
     monkeypatch.setattr(secrets, "_known", {})
     monkeypatch.setattr(secrets, "_pattern", None)
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Programs set up the log of the whole process: each test gets it back as it was."""
+    root = logging.getLogger()
+    handlers, level, disabled = root.handlers[:], root.level, logging.root.manager.disable
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.disable(disabled)
