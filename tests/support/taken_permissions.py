@@ -19,6 +19,7 @@ from confluent_kafka.admin import NewPartitions
 from connect.clients.permissions import Operation
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
 from connectors.mirrormaker.required_permissions import (
+    TOOLS,
     Feature,
     RequiredPermission,
     required_permissions,
@@ -54,8 +55,7 @@ _ACLS = {"sync.topic.acls.enabled": "true", "sync.topic.acls.interval.seconds": 
 _IN_SENTENCES = {"<topics>": "orders", "A.*": "A.orders", "<groups>": "readers"}
 """What stands for a pattern of the table in a sentence."""
 _ALONE = {
-    Feature.AUDIT,
-    Feature.BACKFILL,
+    *TOOLS,
     Feature.EXACTLY_ONCE,
     Feature.QUARANTINE,
     # It copies permissions, also those of the user who lacks one.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from connect.config import secrets
+from connect.log_fields import without_log_fields
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +21,12 @@ def no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
-    """Programs set up the log of the whole process: each test gets it back as it was."""
+    """Programs set up the log of the whole process, and tasks that a test starts on its own thread
+    add fields to its lines: each test gets the log as it was."""
     root = logging.getLogger()
     handlers, level, disabled = root.handlers[:], root.level, logging.root.manager.disable
-    yield
+    with without_log_fields():
+        yield
     root.handlers[:] = handlers
     root.setLevel(level)
     logging.disable(disabled)
