@@ -235,8 +235,8 @@ def test_of_two_that_take_a_partition_at_once_the_one_that_has_it_prevails() -> 
 
 
 def test_pages_wait_until_the_topic_shows_that_their_writer_owns_the_partition() -> None:
-    """The note of a frozen worker, whose clock is an hour ahead, comes before that of its successor.
-    Pages of the successor would not count, nor tell of the loss."""
+    """The note of a frozen worker, whose clock is an hour ahead, comes before its successor's. Pages
+    of the successor would not count, nor tell of the loss."""
     frozen = Writing(now_ms=1_000_000 + 3_600_000)
     after = Writing(topics=frozen.topics)
     frozen.sync_writer.copied(T, [(0, 20)], 10)
@@ -281,11 +281,13 @@ def test_pages_and_offsets_wait_2_seconds_for_a_read_of_their_owner() -> None:
     prepared = made.sync_writer.prepare([Reached(T, 20, 0)])
     made.worker.producer.deliver(1 << 30)
     for _ in range(2):
-        assert not made.has_page() and not prepared.done()
+        assert not made.has_page()
+        assert not prepared.done()
         made.clock.advance(1)
         made.sync_writer.poll()
         made.worker.producer.deliver(1 << 30)
-    assert made.has_page() and prepared.done()
+    assert made.has_page()
+    assert prepared.done()
 
 
 def test_pages_do_not_wait_for_their_owner_where_the_topic_cannot_be_read() -> None:
