@@ -282,8 +282,7 @@ class MirrorWorld:
         """Let everything go on for a while."""
         until = self.time.monotonic() + seconds
         while self.time.monotonic() < until:
-            while self._todo:
-                self._todo.popleft()()
+            self._do_what_is_due()
             running = self.running
             if not running:
                 if self.time.next_at() > until:
@@ -295,6 +294,12 @@ class MirrorWorld:
                 self.oracle.check()
             for worker in [w for w in self._clients if not w.alive]:
                 del self._clients[worker]
+        # What befell in the last turn belongs to this part of the run, too.
+        self._do_what_is_due()
+
+    def _do_what_is_due(self) -> None:
+        while self._todo:
+            self._todo.popleft()()
 
     def settle(self) -> None:
         """End everything that is wrong."""

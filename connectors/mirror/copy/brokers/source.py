@@ -88,7 +88,7 @@ class SourceNode(BrokerNode):
                 partition.position,
                 partition.source_epoch,
                 self._throttle.fetch_bytes_of(partition, self._usual_partition_bytes()),
-                partition.moves,
+                partition.log_number,
             ),
         )
 
@@ -116,7 +116,7 @@ class SourceNode(BrokerNode):
         return asked is not None and (asked.offset, asked.leader_epoch, asked.log) == (
             partition.position,
             partition.source_epoch,
-            partition.moves,
+            partition.log_number,
         )
 
     @property

@@ -15,6 +15,7 @@ whose logs lost records stops (`standing`) if the user's loss policy is `fail`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from uuid import UUID
 
 from connectors.mirror.config.losses import Loss, LossKind
@@ -32,6 +33,8 @@ from connectors.mirror.offsets.offset_map_pages import OffsetRun
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
 
 _ANCHORS = 24
+
+_log_numbers = count()
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +58,10 @@ class PartitionCopy(TargetPartition):
     end: int | None = None
     """The first source offset not to copy; None: no end."""
     moves: int = 0
-    """Number of moves to an offset other than the next one. A fetch response from before a move may
-    be of an earlier log."""
+    """Number of moves to an offset other than the next one."""
+    log_number: int = field(default_factory=_log_numbers.__next__)
+    """Changes with each move, and no other partition had it: a fetch response from before a move,
+    or to a partition that left and came back, may be of an earlier log."""
     incoming: int | None = None
     """The end offset of fetched batches that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
@@ -186,6 +191,7 @@ class PartitionCopy(TargetPartition):
     def _moved(self) -> None:
         """Reset the state that depended on the previous position."""
         self.moves += 1
+        self.log_number = next(_log_numbers)
         self.tail_start = None
 
     def fetched_to(self, offset: int) -> None:

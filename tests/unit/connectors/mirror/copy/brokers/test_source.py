@@ -43,3 +43,15 @@ def test_an_answer_from_before_an_election_is_not_of_this_log(made: Node) -> Non
     assert not made.node.answers(partition)
     made.ask()
     assert made.node.answers(partition)
+
+
+def test_an_answer_to_a_partition_that_left_is_not_for_the_one_that_came_back(made: Node) -> None:
+    """The topic may have been created again in between."""
+    left, back = made.partition(0, 0), made.partition(0, 0)
+    made.node.want(left)
+    made.ask()
+    assert made.node.answers(left)
+    made.node.want(back)
+    assert not made.node.answers(back)
+    made.ask()
+    assert made.node.answers(back)
