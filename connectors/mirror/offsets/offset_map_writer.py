@@ -97,6 +97,8 @@ class MapWriter:
         self._wrong: dict[TopicPartition, dict[int, PageSpan | None]] = {}
         """First source offsets of pages that others wrote, wrote over, or deleted, and which pages
         were known there before."""
+        self._has_read = False
+        """The topic could be read once. Before that, every page of former owners is new."""
         self._in_flight: set[tuple[TopicPartition, int]] = set()
         """Pages of this task that are being written, by first source offset."""
         self._since_read: set[tuple[TopicPartition, int]] = set()
@@ -149,6 +151,7 @@ class MapWriter:
                 mine.overtake(self._index.newest(key) + 1)
                 self._urgent.add(key)
         self._compare(found)
+        self._has_read = self._has_read or not found.failed
         for key, spans in found.pages.items():
             for span in spans:
                 self._index.add(key, span)
@@ -193,7 +196,7 @@ class MapWriter:
             wrong = {span.first_source for span in spans if self._index.is_late(key, span)}
             wrong.update(late)
             wrong.update(first for first in found.gone[key] if self._index.knows(key, first))
-            if pages is not None and mine:
+            if pages is not None and mine and self._has_read:
                 strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
                 wrong.update(span.first_source for span in strange)
             newer = {first for first in wrong if (key, first) in self._since_read}

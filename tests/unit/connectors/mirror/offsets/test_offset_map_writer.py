@@ -101,6 +101,23 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     assert topic.place(6005) == Place(6005, True)
 
 
+def test_pages_of_the_former_owner_stay_where_the_first_read_failed() -> None:
+    topic = Topic()
+    before = MapWriter(FakeClock(now_ms=1_000))
+    before.has_read(topic.read())
+    before.copied(T, 0, 50, 0)
+    topic.write(before)
+    after = MapWriter(FakeClock(now_ms=2_000))
+    after.has_read(MapTopicReading("map", NOTHING_READ).unread())
+    after.copied(T, 50, 10, 50)
+    topic.write(after)
+    after.has_read(topic.read())
+    after.copied(T, 60, 10, 60)
+    topic.write(after)
+    assert topic.place(20) == Place(20, True)
+    assert topic.place(65) == Place(65, True)
+
+
 def test_no_page_is_written_before_it_is_known_what_others_wrote() -> None:
     """A compacted topic would keep it under the key of a page that counts."""
     topic = Topic()
