@@ -135,7 +135,7 @@ class MapWriter:
         """Apply the result of a read. In `found`, only records since the last read count.
         `stood_still`: this task may have lost partitions without knowing."""
         self._reading = False
-        self._trims = found.reached is not None
+        read_before, self._trims = self._trims, found.reached is not None
         self._last_pages.update(found.last_pages)
         for key, session in found.losses.items():
             self._index.note_loss(key, session)
@@ -148,7 +148,7 @@ class MapWriter:
             if mine is not None and key in copied:
                 mine.overtake(self._index.newest(key) + 1)
                 self._urgent.add(key)
-        self._compare(found)
+        self._compare(found, read_before=read_before)
         for key, spans in found.pages.items():
             for span in spans:
                 self._index.add(key, span)
@@ -183,9 +183,10 @@ class MapWriter:
         # Even if a page that was copied since replaces the loss page.
         self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
 
-    def _compare(self, found: MapTopic) -> None:
+    def _compare(self, found: MapTopic, *, read_before: bool) -> None:
         """Note late writes of workers that no longer have these partitions: over pages of later
-        sessions, with an unknown session, or deletions."""
+        sessions, with an unknown session, or deletions. Unless the topic was `read_before`, pages
+        of predecessors are not known either."""
         for key, spans in found.pages.items():
             pages = self._partitions.get(key)
             mine = pages is not None and pages.settled and key not in self._parting
@@ -193,7 +194,7 @@ class MapWriter:
             wrong = {span.first_source for span in spans if self._index.is_late(key, span)}
             wrong.update(late)
             wrong.update(first for first in found.gone[key] if self._index.knows(key, first))
-            if pages is not None and mine:
+            if pages is not None and mine and read_before:
                 strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
                 wrong.update(span.first_source for span in strange)
             newer = {first for first in wrong if (key, first) in self._since_read}
