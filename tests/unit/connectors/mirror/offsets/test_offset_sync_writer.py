@@ -235,8 +235,8 @@ def test_of_two_that_take_a_partition_at_once_the_one_that_has_it_prevails() -> 
 
 
 def test_pages_wait_until_the_topic_shows_that_their_writer_owns_the_partition() -> None:
-    """The note of a frozen worker, whose clock is an hour ahead, comes first. Pages of its successor
-    would not count, nor tell of the loss."""
+    """The note of a frozen worker, whose clock is an hour ahead, comes first. Pages of its
+    successor would not count, nor tell of the loss."""
     frozen = Writing(now_ms=1_000_000 + 3_600_000)
     after = Writing(topics=frozen.topics)
     frozen.sync_writer.copied(T, [(0, 20)], 10)
