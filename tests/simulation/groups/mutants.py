@@ -102,7 +102,7 @@ def _pages_by_offset_only() -> Iterator[None]:
 
 
 def _late_pages_stay() -> AbstractContextManager[None]:
-    return replaced(MapWriter, "_compare", lambda self, found: None)
+    return replaced(MapWriter, "_compare", lambda self, found, read_before: None)
 
 
 @contextlib.contextmanager

@@ -343,6 +343,21 @@ def test_a_page_is_not_deleted_because_a_read_ended_before_it_was_written() -> N
     assert [each.pages for each in again] == [each.pages for each in in_flight]
 
 
+def test_pages_of_a_predecessor_stay_if_the_first_read_of_the_topic_fails() -> None:
+    topic = Topic()
+    first = MapWriter(FakeClock(now_ms=1000))
+    first.has_read(topic.read())
+    first.copied(T, 0, 20, 0)
+    topic.write(first)
+    second = MapWriter(FakeClock(now_ms=2000))
+    second.has_read(MapTopicReading("map", NOTHING_READ).unread())
+    second.copied(T, 20, 10, 20)
+    topic.write(second)
+    second.has_read(topic.read())
+    topic.write(second)
+    assert topic.place(5) == Place(5, True)
+
+
 def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
     topic = Topic()
     frozen = MapWriter(FakeClock(now_ms=9000))

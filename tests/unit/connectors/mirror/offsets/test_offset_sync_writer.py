@@ -235,8 +235,8 @@ def test_of_two_that_take_a_partition_at_once_the_one_that_has_it_prevails() -> 
 
 
 def test_pages_wait_until_the_topic_shows_that_their_writer_owns_the_partition() -> None:
-    """The note of a frozen worker, whose clock is an hour ahead, comes before its successor's.
-    Pages of the successor would not count, nor tell of the loss."""
+    """The note of a frozen worker, whose clock is an hour ahead, comes first. Pages of its
+    successor would not count, nor tell of the loss."""
     frozen = Writing(now_ms=1_000_000 + 3_600_000)
     after = Writing(topics=frozen.topics)
     frozen.sync_writer.copied(T, [(0, 20)], 10)
@@ -256,8 +256,8 @@ def test_pages_wait_until_the_topic_shows_that_their_writer_owns_the_partition()
 
 
 def test_a_note_of_a_frozen_worker_that_does_not_count_is_noted_over() -> None:
-    """Compaction keeps it in place of the owner's, and then it would count. Until it has reached
-    the newer notes, both are there."""
+    """Compaction keeps it in place of the owner's, and then pages after it would not count. Until
+    compaction has reached the newer notes, it is there with them."""
     made = Writing()
     made.sync_writer.copied(T, [(0, 20)], 10)
     made.own()
@@ -265,14 +265,15 @@ def test_a_note_of_a_frozen_worker_that_does_not_count_is_noted_over() -> None:
     owner = next(at for at, (key, _) in records.items() if key == note_key(Note.OWNER, T))
     late = Owner(made.session() + 3_600_000, NO_OWNER)
     made.topics.map.append(note_key(Note.OWNER, T), late.encode())
-    made.turn(300)
+    made.sync_writer.copied(T, [(20, 20)], 30)
+    made.turn(300, position=40)
     made.read()
-    made.own()
-    assert made.place(5) == Place(15, True)
+    made.own(position=40)
+    assert made.place(25) == Place(35, True)
     del records[owner]
-    assert made.place(5) == Place(15, True)
+    assert made.place(25) == Place(35, True)
     made.topics.map.compact(made.topics.map.end)
-    assert made.place(5) == Place(15, True)
+    assert made.place(25) == Place(35, True)
 
 
 def test_pages_and_offsets_wait_2_seconds_for_a_read_of_their_owner() -> None:
