@@ -1,0 +1,29 @@
+"""Who owns a partition of the offset map, by the notes that a task reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from connectors.mirror.offsets.map_owners import MapOwners
+from connectors.mirror.offsets.offset_map_trim import PageIndex
+
+T = ("t", 0)
+
+
+@pytest.mark.parametrize("stood_still", [False, True])
+def test_a_note_that_does_not_seem_to_count_ends_only_a_task_that_stood_still(
+    stood_still: bool,
+) -> None:
+    """Compaction removes the notes between: it may be that of a successor's successor, or that of
+    a worker that stood still itself."""
+    owners = MapOwners(PageIndex())
+    owners.read_begins()
+    notes = owners.take(T, 100)
+    owners.taken({T: notes}, written=True)
+    owners.read_begins()
+    assert owners.has_read({T: 100}, {}, [T], stood_still=False) == []
+
+    again = owners.has_read({T: 100}, {T: [300]}, [T], stood_still=stood_still)
+
+    assert again == ([] if stood_still else [T])
+    assert owners.lost(T) is stood_still
