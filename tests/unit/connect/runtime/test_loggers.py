@@ -42,7 +42,7 @@ def test_setting_a_level_affects_all_whose_names_begin_so(loggers: Loggers) -> N
 
 
 def test_a_logger_need_not_exist_to_get_a_level(loggers: Loggers) -> None:
-    name = "levels.new.to.this.test"
+    name = "unheard.of.before.this.test"
     with pytest.raises(NotFound, match=rf"Logger {name} not found\."):
         loggers.get(name)
     assert loggers.set(name, "TRACE") == [name]
