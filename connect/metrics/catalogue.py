@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from connect.metrics.descriptions import CONNECT_TEXTS
 
 __all__ = [
+    "CONNECTOR_HEALTH_GROUP",
     "CONSUMER_FETCH_GROUP",
     "CONSUMER_GROUP",
     "MIRROR_CHECKPOINT_GROUP",
@@ -29,6 +30,8 @@ CONSUMER_FETCH_GROUP = "consumer-fetch-manager-metrics"
 CONSUMER_GROUP, PRODUCER_GROUP = "consumer-metrics", "producer-metrics"
 MIRROR_FLOW_GROUP = "MirrorFlow"
 """The histograms of a flow's tasks. Kafka has no such group."""
+CONNECTOR_HEALTH_GROUP = "ConnectorHealth"
+"""Whether each connector is healthy. Kafka has no such group."""
 PROCESS_GROUP, PYTHON_GROUP = "process", "python"
 """This process and its interpreter. Kafka has no such groups."""
 
@@ -136,6 +139,10 @@ _HELP: Mapping[str, Mapping[str, str]] = {
         "resident-memory-bytes": "Resident memory of this process.",
         "open-fds": "Open file descriptors of this process.",
         "max-fds": "Maximum number of open file descriptors of this process.",
+    },
+    CONNECTOR_HEALTH_GROUP: {
+        "healthy": "1 if the connector and its tasks are healthy as this worker sees them, else 0. "
+        "Not in Java's Kafka Connect.",
     },
     PYTHON_GROUP: {
         "info": "The Python interpreter that runs this process.",

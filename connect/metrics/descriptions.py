@@ -30,8 +30,6 @@ _WORKER = {
     **_startups("connectors", "connector"),
     **_startups("tasks", "task"),
     "connector-total-task-count": "Tasks of the connector on this worker.",
-    "connector-healthy": "1 if the connector and its tasks are healthy as this worker sees them, "
-    "else 0. Not in Java's Kafka Connect.",
     **{
         f"connector-{state}-task-count": f"{state.capitalize()} tasks of the connector on this "
         "worker."

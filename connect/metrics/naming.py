@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 
 from connect.errors import ConfigError
 from connect.metrics.catalogue import (
+    CONNECTOR_HEALTH_GROUP,
     MIRROR_CHECKPOINT_GROUP,
     MIRROR_FLOW_GROUP,
     MIRROR_SOURCE_GROUP,
@@ -195,6 +196,7 @@ _CLIENT_DOMAINS = ("consumer", "producer", "admin-client")
 _OWN_PREFIXES = {
     PROCESS_GROUP: PROCESS_GROUP,
     PYTHON_GROUP: PYTHON_GROUP,
+    CONNECTOR_HEALTH_GROUP: "kafka_connect_connector",
     MIRROR_FLOW_GROUP: "kafka_connect_mirror_flow",
 }
 """Groups that Kafka does not have; their names are the same in all families."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from connect.data import json_codec
 from connect.errors import CorruptData
+from connect.metrics.catalogue import CONNECTOR_HEALTH_GROUP
 from connect.metrics.registry import MetricRegistry, MetricSample
 from connect.plugin import PartitionHealth
 from connect.runtime.errors import NotFound
@@ -22,7 +23,6 @@ __all__ = [
     "show_health",
 ]
 
-_GROUP = "connect-worker-metrics"
 _RUNS = frozenset({State.RUNNING, State.PAUSED})
 _WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
 """Intended states. In any other state (FAILED, UNASSIGNED, RESTARTING) work waits that does not
@@ -142,7 +142,7 @@ def show_health(
 
     def read() -> Iterator[MetricSample]:
         for each in statuses():
-            values = {"connector-healthy": float(each.is_healthy)}
-            yield MetricSample(_GROUP, {"connector": each.name}, values)
+            values = {"healthy": float(each.is_healthy)}
+            yield MetricSample(CONNECTOR_HEALTH_GROUP, {"connector": each.name}, values)
 
     return registry.register_samples("the connectors' health", read)

@@ -51,7 +51,7 @@ _ALERTS: Mapping[str, Callable[[Samples, Samples], bool]] = {
         now.get(f"{_SOURCE}loss_count", 0) > before.get(f"{_SOURCE}loss_count", 0)
     ),
     "MirrorTaskFailed": lambda now, _: now.get(f"{_WORKER}failed_task_count", 0) > 0,
-    "MirrorUnhealthy": lambda now, _: now.get(f"{_WORKER}healthy", 1) == 0,
+    "MirrorUnhealthy": lambda now, _: now.get("kafka_connect_connector_healthy", 1) == 0,
     "MirrorWorkerMissing": lambda now, _: (
         not now or now.get(f"{_WORKER}unassigned_task_count", 0) > 0
     ),

@@ -33,9 +33,10 @@ LEFT_OUT = {
     # Its clients' own.
     "consumer-fetch-manager-metrics",
 }  # fmt: skip
-# The process's and the interpreter's are not Java's, and only a part of the clients' are ours.
+# The process's, the interpreter's and health are not Java's; only a part of the clients' are ours.
 NOT_COMPARED = (
     "metrics_registry", "app_info", "process_", "python_", "kafka_producer_", "kafka_consumer_",
+    "kafka_connect_connector_healthy",
 )  # fmt: skip
 
 Named = set[tuple[str, frozenset[str]]]
