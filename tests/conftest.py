@@ -6,6 +6,7 @@ and mirrors are in `build/test-logs/<process id>`; they stay there when a test f
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from connect.log_fields import without_log_fields
 from deploy.brokers import (
     KAFKA_VERSION,
     OLD_VERSIONS,
@@ -71,6 +73,19 @@ def pytest_sessionfinish(exitstatus: int) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
     if exitstatus != pytest.ExitCode.OK and _LOGS.exists():
         terminalreporter.write_line(f"Logs of brokers and mirrors: {_LOGS}")
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Programs set up the log of the whole process, and tasks that a test starts on its own thread
+    add fields to its lines: each test gets the log as it was."""
+    root = logging.getLogger()
+    handlers, level, disabled = root.handlers[:], root.level, logging.root.manager.disable
+    with without_log_fields():
+        yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.disable(disabled)
 
 
 @pytest.fixture(scope="session")
