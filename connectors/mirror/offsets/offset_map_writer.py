@@ -207,6 +207,9 @@ class MapWriter:
                 for first in newer:
                     pages.write_again(first)
             wrong -= newer
+            # A page that counts came in the place of a wrong one.
+            for first in {span.first_source for span in spans} - wrong:
+                self._wrong.get(key, {}).pop(first, None)
             if wrong:
                 noted = self._wrong.setdefault(key, {})
                 written_over = {s.first_source: s for s in spans if s.first_source in late}
@@ -354,6 +357,17 @@ class MapWriter:
                 found[key] = self.owners.take(key, pages.first_session)
         return found
 
+    def due_repairs(self, keys: Iterable[TopicPartition]) -> list[DuePages]:
+        """Return the repairs that are to be written before the notes of the owner of these
+        partitions: a page from before a loss gets its former session back, and readers leave out
+        pages of sessions before the owner's."""
+        found: list[DuePages] = []
+        for key in keys:
+            stray, again = self._repair(key, self._partitions.get(key))
+            if stray or again:
+                found.append(self._to_write(DuePages(key, again, None, stray)))
+        return found
+
     def due(self, keys: Iterable[TopicPartition]) -> list[DuePages]:
         """Return the changed pages of these partitions, and urgent pages of any. The caller writes
         them and passes failed ones to `failed`.
@@ -380,15 +394,20 @@ class MapWriter:
             mine = {page.first_source for page in unsaved}
             unsaved = [*(page for page in again if page.first_source not in mine), *unsaved]
             if unsaved or stray or loss >= 0:
-                found.append(DuePages(key, unsaved, None if loss < 0 else loss, stray))
-            written = {(key, page.first_source) for page in unsaved}
-            self._in_flight |= written
-            self._since_read |= written
-            for page in unsaved:
-                self._index.add(key, page.span)
+                due = DuePages(key, unsaved, None if loss < 0 else loss, stray)
+                found.append(self._to_write(due))
             if loss >= 0:
                 self._index.note_loss(key, loss)
         return found
+
+    def _to_write(self, due: DuePages) -> DuePages:
+        """Note that these pages are in flight from now on."""
+        written = {(due.key, page.first_source) for page in due.pages}
+        self._in_flight |= written
+        self._since_read |= written
+        for page in due.pages:
+            self._index.add(due.key, page.span)
+        return due
 
     def written(self, due: Iterable[DuePages]) -> None:
         """Note that these pages are not in flight any more."""

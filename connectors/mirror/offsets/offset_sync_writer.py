@@ -362,14 +362,15 @@ class OffsetSyncWriter:
         if self.takes_over:
             self._waiting.append((reached, then))
             if owners:
-                noted = self._syncs.write_pages(
-                    [
-                        (note_key(Note.OWNER, key), each.encode())
-                        for key, notes in owners.items()
-                        for each in notes
-                    ]
-                )
-                noted.add_done_callback(lambda future: self._taken_over(future, owners))
+                repairs = self._map.due_repairs(owners)
+                repaired = [record for each in repairs for record in each.records()]
+                notes = [
+                    (note_key(Note.OWNER, key), each.encode())
+                    for key, found in owners.items()
+                    for each in found
+                ]
+                noted = self._syncs.write_pages([*repaired, *notes])
+                noted.add_done_callback(lambda future: self._taken_over(future, owners, repairs))
             return
         facts = [] if self.facts() is None else self._facts_of(reached)
         due = self._map.due(keys)
@@ -384,12 +385,18 @@ class OffsetSyncWriter:
         written.add_done_callback(lambda future: self._written(future, due, then))
 
     def _taken_over(
-        self, future: Future[None], owners: Mapping[TopicPartition, Sequence[Owner]]
+        self,
+        future: Future[None],
+        owners: Mapping[TopicPartition, Sequence[Owner]],
+        repairs: Sequence[DuePages],
     ) -> None:
         """Read the notes of the owner that were written: another task may have done the same at the
         same moment, and then its note counts. Notes that could not be written are due again with
         the next commit, and so are their pages."""
         failed = future.exception(timeout=0) is not None
+        self._map.written(repairs)
+        if failed:
+            self._map.failed(repairs)
         self._map.owners.taken(owners, written=not failed)
         if self._map.owners.taking:
             return

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from connect.clients.librdkafka.topic_log import LogRecord
 from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.formats import Checkpoint, OffsetSync
+from connectors.mirror.offsets.map_notes import Note, note_key
 from connectors.mirror.offsets.offset_map_pages import PAGE_SEGMENTS, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, MapTopicReading
@@ -31,6 +34,25 @@ class Topic:
             writer.written([due])
         writer.read_begins()
 
+    def append(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        for key, value in records:
+            self.store.take(key, value, len(self.records))
+            self.records.append((key, value))
+
+    def take_over(self, writer: MapWriter) -> None:
+        """Write the notes of the owner that are due, and what goes before them."""
+        owners = writer.due_owners([T])
+        repairs = writer.due_repairs(owners)
+        self.append(record for due in repairs for record in due.records())
+        notes = [
+            (note_key(Note.OWNER, key), each.encode()) for key, of in owners.items() for each in of
+        ]
+        self.append(notes)
+        writer.written(repairs)
+        writer.owners.taken(owners, written=True)
+        writer.read_begins()
+        writer.has_read(self.read())
+
     def delete(self, first_source: int) -> None:
         self.store.take(page_key(*T, first_source), None, len(self.records))
         self.records.append((page_key(*T, first_source), None))
@@ -44,9 +66,8 @@ class Topic:
     def compacted(self) -> Topic:
         """The topic with the newest record of each key, as a new reader finds it."""
         found = Topic()
-        for key, value in dict(self.records).items():
-            found.store.take(key, value, len(found.records))
-            found.records.append((key, value))
+        newest = {key: at for at, (key, _) in enumerate(self.records)}
+        found.append(each for at, each in enumerate(self.records) if newest[each[0]] == at)
         return found
 
     def place(self, offset: int, *sync: int) -> Place | None:
@@ -101,21 +122,69 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     assert topic.place(6005) == Place(6005, True)
 
 
-def test_pages_of_the_former_owner_stay_where_the_first_read_failed() -> None:
+def test_a_loss_page_under_a_late_page_is_restored_before_the_note_of_the_next_owner() -> None:
     topic = Topic()
-    before = MapWriter(FakeClock(now_ms=1_000))
-    before.has_read(topic.read())
-    before.copied(T, 0, 50, 0)
-    topic.write(before)
-    after = MapWriter(FakeClock(now_ms=2_000))
-    after.has_read(MapTopicReading("map", NOTHING_READ).unread())
-    after.copied(T, 50, 10, 50)
-    topic.write(after)
-    after.has_read(topic.read())
-    after.copied(T, 60, 10, 60)
-    topic.write(after)
-    assert topic.place(20) == Place(20, True)
-    assert topic.place(65) == Place(65, True)
+    frozen = MapWriter(FakeClock(now_ms=1_000))
+    frozen.has_read(topic.read())
+    frozen.copied(T, 0, 20, 0)
+    handed_over = frozen.due([T])
+    for now_ms, (first, count) in ((200_000, (0, 20)), (300_000, (20, 40))):
+        before = MapWriter(FakeClock(now_ms=now_ms))
+        before.has_read(topic.read())
+        before.copied(T, first, count, first)
+        topic.take_over(before)
+        topic.write(before)
+    owner = MapWriter(FakeClock(now_ms=500_000))
+    owner.has_read(topic.read())
+    owner.lost(T, lost(0, 60), None)
+    topic.take_over(owner)
+    topic.write(owner)
+    owner.copied(T, 60, 10, 0)
+    topic.write(owner)
+    assert topic.place(50) == Place(0, True, loss=topic.store.loss(T))
+    topic.append(record for due in handed_over for record in due.records())
+
+    following = MapWriter(FakeClock(now_ms=900_000))
+    following.has_read(topic.read())
+    following.copied(T, 70, 10, 10)
+    topic.take_over(following)
+    topic.write(following)
+    found = topic.compacted().place(50)
+    assert found is not None
+    assert (found.offset, found.loss) == (0, topic.store.loss(T))
+
+
+def test_what_was_wrong_once_is_not_repaired_after_its_writer_wrote_what_counts() -> None:
+    topic = Topic()
+    mine = MapWriter(FakeClock(now_ms=1_000))
+    mine.has_read(topic.read())
+    mine.copied(T, 0, 50, 0)
+    topic.take_over(mine)
+    topic.write(mine)
+    mine.lost(T, lost(20, 50), None)
+    topic.write(mine)
+    mine.forget(T)
+    other = MapWriter(FakeClock(now_ms=500_000))
+    other.has_read(topic.read())
+    other.copied(T, 50, 10, 20)
+    topic.take_over(other)
+    topic.write(other)
+    topic.delete(0)
+    mine.read_begins()
+    mine.has_read(topic.read())
+    other.lost(T, lost(5, 60), None)
+    topic.write(other)
+    led_to = topic.place(30)
+    mine.read_begins()
+    mine.has_read(topic.read())
+
+    mine.copied(T, 60, 10, 5)
+    topic.take_over(mine)
+    topic.write(mine)
+    for found in (topic.place(30), topic.compacted().place(30)):
+        assert found is not None
+        assert led_to is not None
+        assert (found.loss, found.offset <= led_to.offset) == (led_to.loss, True)
 
 
 def test_no_page_is_written_before_it_is_known_what_others_wrote() -> None:
