@@ -40,7 +40,6 @@ from api.rest.errors import RestError
 from api.rest.models import json_bytes
 from api.rest.roles import Role
 from connect.errors import ConfigError
-from connectors.mirror.config.losses import LossKind
 from connectors.mirror.history import queries
 
 __all__ = ["router"]
@@ -56,7 +55,6 @@ _GROUPS_FRESH_S = 30.0
 _RECENT_MS = 60_000
 _SILENT_MS = 60_000
 _DETAIL_ROWS = 50
-_LOSSES = frozenset(kind.value for kind in LossKind)
 
 
 def _board(request: Request) -> Board:
@@ -113,12 +111,9 @@ def _summary(board: Board, view: MirrorView) -> FlowSummary:
         now_ms = board.clock.now_ms()
         try:
             found = queries.flow_rates(view.history, view.source, view.target, now_ms - _RECENT_MS)
-            events = queries.flow_events(
-                view.history, view.source, view.target, now_ms - _DAY_MS, 500
-            )
+            losses = queries.flow_losses(view.history, view.source, view.target, now_ms - _DAY_MS)
         except ConfigError as error:
             return None, [], str(error)
-        losses = [row for row in events if row["kind"] in _LOSSES]
         return found, losses, None
 
     rates, losses, problem = board.once((view.name, "recent"), _HISTORY_FRESH_S, recent)

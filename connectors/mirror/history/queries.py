@@ -10,12 +10,14 @@ from typing import Any
 from sqlalchemy import Float, Select, and_, cast, func, select
 
 from connect.config.types import SecretStr
+from connectors.mirror.config.losses import LossKind
 from connectors.mirror.history.database import read, there_is
 from connectors.mirror.history.tables import TABLES
 
 __all__ = [
     "flow_events",
     "flow_jobs",
+    "flow_losses",
     "flow_rates",
     "flow_series",
     "partition_lags",
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 _LEAST_STEP_MS = 10_000
+_MOST_LOSSES = 500
 
 Row = dict[str, Any]
 
@@ -131,6 +134,18 @@ def flow_events(
     if partition is not None:
         where += [table.c.topic == partition[0], table.c.partition == partition[1]]
     return _newest(url, select(table).where(*where), "mirror_events", limit)
+
+
+def flow_losses(
+    url: SecretStr, source: str, target: str, start_ms: int, topic: str | None = None
+) -> list[Row]:
+    """Return the flow's newest losses, newest first; with `topic` only those of this one."""
+    table = TABLES.tables["mirror_events"]
+    where = [table.c.source == source, table.c.target == target, table.c.at_ms >= start_ms]
+    where.append(table.c.kind.in_([kind.value for kind in LossKind]))
+    if topic is not None:
+        where.append(table.c.topic == topic)
+    return _newest(url, select(table).where(*where), "mirror_events", _MOST_LOSSES)
 
 
 def partition_ranges(

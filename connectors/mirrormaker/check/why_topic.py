@@ -9,15 +9,13 @@ from typing import Any
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import SYSTEM_CLOCK
-from connect.config.types import SecretStr
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror.config.clients import source_admin, target_admin
-from connectors.mirror.config.history_url import flow_history_url, is_off
-from connectors.mirror.config.losses import LossKind
+from connectors.mirror.config.history_url import is_off
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import DefaultTopicFilter
-from connectors.mirror.history.queries import flow_events
+from connectors.mirror.history.queries import flow_losses
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import LiveFlow, look_at_flow
 from connectors.mirror.inspect.stored_progress import stored_positions
@@ -36,9 +34,7 @@ LOSS_IS_NEAR_S = 24 * 3600.0
 SLOW_ANSWER_S = 1.0
 """Brokers list even 100,000 partitions in less, over a connection that is open."""
 
-_LOSS_KINDS = frozenset(kind.value for kind in LossKind)
 _LOSSES_MS = 24 * 3_600_000
-_EVENTS = 500
 _TIMEOUT_S = 30.0
 _SHOWN = 5
 
@@ -87,16 +83,16 @@ class _Topic:
         self._selector = topic_selector(SourceConfig.from_properties(dedicated.properties))
 
     def explain(self, name: str, running: Sequence[RunningPartition] | None) -> None:
-        if not (self._reach(self._flow.source, self._source, source_admin)):
+        source_topics = self._topics_of(self._flow.source, self._source, source_admin)
+        if source_topics is None:
             return
-        source_topics = self._source.list_topics(_TIMEOUT_S)
         topic = self._original(name, source_topics)
         if topic is None or not self._found.add(self._selected(topic)):
             return
-        if not self._reach(self._flow.target, self._target, target_admin):
+        target_topics = self._topics_of(self._flow.target, self._target, target_admin)
+        if target_topics is None:
             return
         partitions = source_topics[topic]
-        target_topics = self._target.list_topics(_TIMEOUT_S)
         live = look_at_flow(self._dedicated)
         workers = self._workers(live)
         if not self._found.add(workers):
@@ -110,12 +106,14 @@ class _Topic:
         self._found.add(self._losses(topic))
         self._found.add(self._progress(topic, partitions, target_topics))
 
-    def _reach(self, alias: str, admin: Admin, client: Any) -> bool:
+    def _topics_of(self, alias: str, admin: Admin, client: Any) -> Mapping[str, int] | None:
+        """Return a cluster's topics with their numbers of partitions; None if it does not
+        answer."""
         question = f"Does cluster {alias} answer?"
         try:
             contact(admin, alias, client(self._dedicated.properties), CONTACT_TIMEOUT_S)
             began = time.monotonic()
-            admin.list_topics(_TIMEOUT_S)
+            topics = admin.list_topics(_TIMEOUT_S)
             took_s = time.monotonic() - began
         except ConnectError as error:
             key = f"{alias}.bootstrap.servers"
@@ -123,12 +121,15 @@ class _Topic:
             _, line = deciding_key(
                 self._config, self._flow, SOURCE, f"{side}.cluster.bootstrap.servers"
             )
-            return self._found.add(Step(question, Verdict.STOP, str(error), key, line))
+            self._found.add(Step(question, Verdict.STOP, str(error), key, line))
+            return None
         if took_s < SLOW_ANSWER_S:
-            return self._found.add(Step(question, Verdict.OK, "yes"))
+            self._found.add(Step(question, Verdict.OK, "yes"))
+            return topics
         answer = f"yes, but slowly: it took {took_s:.1f} s to list its topics"
         remedy = "Look at the network between here and the cluster, and at its brokers' load"
-        return self._found.add(Step(question, Verdict.WARN, answer, remedy=remedy))
+        self._found.add(Step(question, Verdict.WARN, answer, remedy=remedy))
+        return topics
 
     def _original(self, name: str, topics: Mapping[str, int]) -> str | None:
         """Return the source topic; None if there is none. Accepts the name of a copy."""
@@ -210,18 +211,15 @@ class _Topic:
 
     def _losses(self, topic: str) -> Step:
         question = "Were records lost in the last 24 hours?"
-        props = self._dedicated.properties
-        given = props.get("mirror.history.url")
-        url = flow_history_url(None if given is None else SecretStr(given), props)
+        url = self._dedicated.config.mirror_history_url
         if is_off(url):
             key, line = self._key("mirror.history.url")
             return Step(question, Verdict.OK, "not known: there is no history", key, line)
         since_ms = SYSTEM_CLOCK.now_ms() - _LOSSES_MS
         try:
-            events = flow_events(url, self._flow.source, self._flow.target, since_ms, _EVENTS)
+            lost = flow_losses(url, self._flow.source, self._flow.target, since_ms, topic)
         except ConfigError as error:
             return Step(question, Verdict.OK, f"not known: {error}")
-        lost = [row for row in events if row["topic"] == topic and row["kind"] in _LOSS_KINDS]
         if not lost:
             return Step(question, Verdict.OK, "no, by the history")
         answer = f"yes, {sum(row['records'] for row in lost)}; the last time: {lost[0]['text']}"
