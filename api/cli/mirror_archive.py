@@ -256,12 +256,12 @@ def _restore(arguments: argparse.Namespace) -> int:
     from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirrormaker.flow_lookup import named_flow
-    from connectors.spark.program_session import own_session
+    from connectors.spark.program_session import own_session, without_retries
 
     flow = named_flow(arguments.config, arguments.flow)
     view = ProgressView()
     # Spark must not retry a task by itself, because the first run may still be sending.
-    properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
+    properties = without_retries(flow.properties)
     with ExitStack() as stack:
         spark = stack.enter_context(own_session(PROGRAM, properties, frames=True))
         store = ArchiveStore.read(ArchiveFiles(spark, arguments.restore))

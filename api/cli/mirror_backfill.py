@@ -319,11 +319,11 @@ def _engine(
         return local_engine(settings), lambda: slots
     from connectors.mirror.spark.backfill import spark_engine
     from connectors.mirror.spark.copy.shards import CopyFlow
-    from connectors.spark.program_session import own_session
+    from connectors.spark.program_session import own_session, without_retries
     from connectors.spark.slots import slots_of
 
     # Spark must not retry a task by itself; `connectors.mirror.spark.backfill` explains why.
-    properties = {"spark.task.maxFailures": "1", **flow.properties, "spark.speculation": "false"}
+    properties = without_retries(flow.properties)
     session = stack.enter_context(own_session(PROGRAM, properties, instead=WITHOUT_SPARK))
 
     def slots_now() -> int:

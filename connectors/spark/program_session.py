@@ -17,7 +17,7 @@ from connectors.spark.properties import MASTER
 from connectors.spark.requirements import require_spark
 from connectors.spark.session import SharedSession, SparkLease, SparkPhase
 
-__all__ = ["Patience", "own_session"]
+__all__ = ["Patience", "own_session", "without_retries"]
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,12 @@ class Patience(NamedTuple):
 
 
 _PATIENCE = Patience()
+
+
+def without_retries(props: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a session that never runs a task again by itself, for tasks that may
+    still be sending when it would."""
+    return {"spark.task.maxFailures": "1", **props, "spark.speculation": "false"}
 
 
 @contextmanager
