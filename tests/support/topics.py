@@ -55,6 +55,9 @@ def admin(servers: str) -> AdminClient:
         {
             "bootstrap.servers": servers,
             "log_level": 0,
+            # librdkafka asks for the topics it has seen again every five minutes, and would create
+            # those that a test has deleted.
+            "allow.auto.create.topics": False,
             # Brokers of tests come back at any moment, and then are asked at once.
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 200,
