@@ -1,13 +1,14 @@
 """`connect-mirror-archive`: keep a flow's topics as Parquet files, and restore them.
 
     connect-mirror-archive mm2.properties --to DIRECTORY [--flow A->B] [--topics REGEX]
-                           [--every SECONDS] [--json FILE]
+                           [--every SECONDS] [--plan] [--json FILE]
     connect-mirror-archive mm2.properties --restore DIRECTORY [--flow A->B] [--topics REGEX]
-                           [--json FILE]
+                           [--plan] [--json FILE]
     connect-mirror-archive mm2.properties --verify DIRECTORY [--flow A->B] [--topics REGEX]
 
 All run on Spark: on the master in the properties, or local[*]. Exit codes:
-    0    every record is archived, restored or as the ledger says; with --every: stopped by a signal
+    0    every record is archived, restored or as the ledger says, or the plan was printed; with
+         --every: stopped by a signal
     1    the command line or the properties are wrong
     2    failed, or some partitions could not be archived or restored; start it again to continue
     3    refused: the message says what to do; --verify: files differ from the ledger
@@ -22,12 +23,19 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.mirror_backfill import EXIT_REFUSED, EXIT_STOPPED, PIECE_SECONDS, size_of
+from api.cli.copy_jobs import (
+    EXIT_REFUSED,
+    PIECE_SECONDS,
+    end_history,
+    exit_code,
+    job_state,
+    size_of,
+)
 from api.cli.processes.exit_process import leave
 from api.cli.program import (
-    EXIT_ERROR,
     EXIT_OK,
     UsageParser,
     flow_arguments,
@@ -45,7 +53,9 @@ if TYPE_CHECKING:
     from api.cli.processes.stop_signals import StopSignal
     from connectors.archive.session import ArchiveSession
     from connectors.mirror.backfill.job import JobOutcome
+    from connectors.mirror.backfill.progress import JobProgress
     from connectors.mirror.backfill.scheduler import PartitionJob
+    from connectors.mirror.history.jobs import JobHistory
 
 __all__ = ["add_options", "check_options", "command", "main", "run_archive"]
 
@@ -128,6 +138,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "unfinished pieces (default: 256MB; of a restore 64MB)",
     )
     parser.add_argument(
+        "--plan", action="store_true", help="show what would be done, and write nothing"
+    )
+    parser.add_argument(
         "--json",
         type=output_file,
         metavar="FILE",
@@ -139,6 +152,9 @@ def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) ->
     """End with the parser's usage error if options exclude each other."""
     if found.to is None and found.every is not None:
         parser.error("--every needs --to: the others end when they are done")
+    if found.plan and (found.every is not None or found.verify is not None):
+        other = "--every" if found.verify is None else "--verify"
+        parser.error(f"--plan and {other} exclude each other: use one of them")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,6 +191,7 @@ def _archive(arguments: argparse.Namespace) -> int:
     from api.cli.output.backfill import ProgressView
     from api.cli.processes.stop_signals import StopSignal
     from connectors.archive.session import ArchiveSession
+    from connectors.mirror.history.jobs import JobHistory
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session
 
@@ -182,67 +199,80 @@ def _archive(arguments: argparse.Namespace) -> int:
     view = ProgressView()
     with ExitStack() as stack:
         session = stack.enter_context(closing(ArchiveSession(flow, _pattern(arguments), view.say)))
-        session.take_lock()
+        if not arguments.plan:
+            session.take_lock()
         spark = stack.enter_context(own_session(PROGRAM, flow.properties, frames=True))
+        if arguments.plan:
+            return _show_plan(arguments, session.look(spark, arguments.to), (), "Archive")
         session.open(spark, arguments.to)
-        stop = StopSignal()
-        if arguments.every is None:
-            outcome = _round(arguments, session, spark, stop, view)
-            _show(arguments, session.jobs, outcome, "Archive", "")
-            return _code(outcome)
-        return _rounds(arguments, session, spark, stop, view)
+        history = stack.enter_context(closing(JobHistory("archive", flow.config)))
+        run = _ArchiveRun(arguments, session, spark, StopSignal(), view, history)
+        return run.once() if arguments.every is None else run.rounds()
 
 
-def _rounds(
-    arguments: argparse.Namespace,
-    session: ArchiveSession,
-    spark: SparkSession,
-    stop: StopSignal,
-    view: ProgressView,
-) -> int:
-    """Archive again and again until a signal. A failed round is repeated."""
-    failed = 0
-    while True:
+@dataclass(frozen=True, slots=True)
+class _ArchiveRun:
+    """An archive under its lock."""
+
+    arguments: argparse.Namespace
+    session: ArchiveSession
+    spark: SparkSession
+    stop: StopSignal
+    view: ProgressView
+    history: JobHistory
+
+    def once(self) -> int:
+        outcome = self._round()
+        end_history(self.history, outcome)
+        _show(self.arguments, self.session.jobs, outcome, "Archive", "")
+        return exit_code(outcome)
+
+    def rounds(self) -> int:
+        """Archive again and again until a signal. A failed round is repeated."""
+        failed = 0
+        while True:
+            try:
+                if failed:
+                    # The last commit may be known to the directory only.
+                    self.session.open(self.spark, self.arguments.to)
+                progress = self._round().progress
+            except RetriableError as error:
+                failed += 1
+                if failed >= FAILED_ROUNDS:
+                    raise
+                _LOG.warning("%s; trying again in %d s", error, self.arguments.every)
+            else:
+                failed = 0
+                self._say_round(progress)
+            if self.stop.wait(self.arguments.every):
+                self.history.end("stopped", "Start it again to continue")
+                return EXIT_OK
+
+    def _say_round(self, progress: JobProgress) -> None:
+        if progress.copied_records or progress.failed:
+            self.view.say(
+                f"Archived {progress.copied_records} records of {progress.partitions} "
+                f"partitions in {progress.seconds:.1f} s"
+                + (f", {progress.failed} partitions FAILED" if progress.failed else "")
+            )
+
+    def _round(self) -> JobOutcome:
+        from api.cli.output.backfill import to_json, write_json
+
+        arguments = self.arguments
+        size = int(arguments.piece_bytes or ARCHIVE_PIECE_BYTES)
+        slots = _slots(arguments, self.spark)
         try:
-            if failed:
-                # The last commit may be known to the directory only.
-                session.open(spark, arguments.to)
-            outcome = _round(arguments, session, spark, stop, view)
-        except RetriableError as error:
-            failed += 1
-            if failed >= FAILED_ROUNDS:
-                raise
-            _LOG.warning("%s; trying again in %d s", error, arguments.every)
-        else:
-            failed = 0
-            progress = outcome.progress
-            if progress.copied_records or progress.failed:
-                view.say(
-                    f"Archived {progress.copied_records} records of {progress.partitions} "
-                    f"partitions in {progress.seconds:.1f} s"
-                    + (f", {progress.failed} partitions FAILED" if progress.failed else "")
-                )
-        if stop.wait(arguments.every):
-            return EXIT_OK
+            outcome = self.session.round(size, slots, lambda: self.stop.wait(0), self._tell)
+        finally:
+            self.view.end()
+        if arguments.json is not None:
+            write_json(arguments.json, to_json(self.session.jobs, outcome.progress))
+        return outcome
 
-
-def _round(
-    arguments: argparse.Namespace,
-    session: ArchiveSession,
-    spark: SparkSession,
-    stop: StopSignal,
-    view: ProgressView,
-) -> JobOutcome:
-    from api.cli.output.backfill import to_json, write_json
-
-    size = int(arguments.piece_bytes or ARCHIVE_PIECE_BYTES)
-    try:
-        outcome = session.round(size, _slots(arguments, spark), lambda: stop.wait(0), view.show)
-    finally:
-        view.end()
-    if arguments.json is not None:
-        write_json(arguments.json, to_json(session.jobs, outcome.progress))
-    return outcome
+    def _tell(self, progress: JobProgress) -> None:
+        self.view.show(progress)
+        self.history.tell(job_state(progress))
 
 
 def _restore(arguments: argparse.Namespace) -> int:
@@ -255,6 +285,7 @@ def _restore(arguments: argparse.Namespace) -> int:
     from connectors.archive.store import ArchiveStore
     from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
+    from connectors.mirror.history.jobs import JobHistory
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session, without_retries
 
@@ -270,27 +301,38 @@ def _restore(arguments: argparse.Namespace) -> int:
             closing(RestoreSurvey(flow, store, reader, _pattern(arguments)))
         )
         session = stack.enter_context(closing(BackfillSession(flow, survey, view.say)))
+        if arguments.plan:
+            plan, facts = session.look()
+            missing = [topic.remote for topic in facts.missing.create]
+            return _show_plan(arguments, urgent_first(plan.jobs), missing, "Restore")
         plan, _ = session.prepare()
+        history = stack.enter_context(closing(JobHistory("restore", flow.config)))
         stop = StopSignal()
         size = int(arguments.piece_bytes or RESTORE_PIECE_BYTES)
+
+        def tell(progress: JobProgress) -> None:
+            view.show(progress)
+            history.tell(job_state(progress))
+
         try:
             outcome = session.run(
                 restore_engine(spark, TargetSetup(flow.producer()), reader),
                 SchedulerOptions(size, PIECE_SECONDS),
                 _slots(arguments, spark),
                 lambda: stop.wait(0),
-                view.show,
+                tell,
             )
         finally:
             view.end()
         if outcome.complete:
             groups = restore_groups(flow, store.ledger, GroupArchive(store.files).offsets)
             view.say(f"Wrote checkpoints of consumer groups: {groups}")
+        end_history(history, outcome)
         jobs = urgent_first(plan.jobs)
         if arguments.json is not None:
             write_json(arguments.json, to_json(jobs, outcome.progress))
         _show(arguments, jobs, outcome, "Restore", " The flow continues after these records.")
-        return _code(outcome)
+        return exit_code(outcome)
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -328,6 +370,24 @@ def _slots(arguments: argparse.Namespace, spark: SparkSession) -> Callable[[], i
     return lambda: arguments.parallel or slots_of(spark).most
 
 
+def _show_plan(
+    arguments: argparse.Namespace,
+    jobs: Sequence[PartitionJob],
+    missing: Sequence[str],
+    title: str,
+) -> int:
+    from api.cli.output import backfill, formats
+
+    formats.print_result(
+        arguments,
+        lambda: backfill.to_json(jobs, None),
+        lambda output: backfill.print_plan(jobs, missing, (), output=output, title=title),
+    )
+    if arguments.json is not None:
+        backfill.write_json(arguments.json, backfill.to_json(jobs, None))
+    return EXIT_OK
+
+
 def _show(
     arguments: argparse.Namespace,
     jobs: Sequence[PartitionJob],
@@ -344,12 +404,6 @@ def _show(
             jobs, outcome.progress, outcome.stopped, output=output, title=title, after=after
         ),
     )
-
-
-def _code(outcome: JobOutcome) -> int:
-    if outcome.stopped:
-        return EXIT_STOPPED
-    return EXIT_OK if outcome.complete else EXIT_ERROR
 
 
 def _pattern(arguments: argparse.Namespace) -> re.Pattern[str] | None:

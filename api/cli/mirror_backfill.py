@@ -22,9 +22,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NoReturn
 
+from api.cli.copy_jobs import (
+    EXIT_REFUSED,
+    PIECE_SECONDS,
+    end_history,
+    exit_code,
+    job_state,
+    size_of,
+)
 from api.cli.processes.exit_process import leave
 from api.cli.program import (
-    EXIT_ERROR,
     EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
@@ -34,7 +41,6 @@ from api.cli.program import (
     run_program,
 )
 from api.cli.version import add_version
-from connect.config.sizes import parse_size
 
 if TYPE_CHECKING:
     from api.cli.output.backfill import ProgressView
@@ -46,32 +52,14 @@ if TYPE_CHECKING:
     from connectors.mirror.backfill.scheduler import SchedulerOptions
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirror.history.jobs import JobHistory
-    from connectors.mirror.history.rows import JobState
     from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["add_options", "check_options", "command", "main", "run_backfill"]
-
-EXIT_REFUSED = 3
-EXIT_STOPPED = 4
-
-PIECE_SECONDS = 10.0
-"""Time limit for copying one piece. It is well below the time after which the lock of a killed
-backfill expires."""
 
 PIECE_BYTES = 256 * 1000 * 1000
 JSON_S = 10.0
 
 PROGRAM = "connect-mirror-backfill"
-
-
-def size_of(text: str) -> float:
-    """Parse a size in bytes, such as `50MB`, `1.5GiB/s` or `800000`, for argparse."""
-    size = parse_size(text)
-    if size is None:
-        raise argparse.ArgumentTypeError(
-            f"Invalid size {text}: use for example 50MB, 1.5GiB or 800000"
-        )
-    return size
 
 
 def partitions_of(text: str) -> frozenset[int]:
@@ -261,7 +249,7 @@ def _copy(
         nonlocal last, written_at
         last = progress
         view.show(progress)
-        history.tell(_state(progress))
+        history.tell(job_state(progress))
         if arguments.json is not None and time.monotonic() - written_at >= JSON_S:
             written_at = time.monotonic()
             write_json(arguments.json, to_json(plan.jobs, progress))
@@ -279,27 +267,8 @@ def _copy(
             urgent_first(plan.jobs), outcome.progress, outcome.stopped, output=output
         ),
     )
-    history.tell(_state(outcome.progress))
-    if outcome.stopped:
-        history.end("stopped", "Start it again to continue")
-        return EXIT_STOPPED
-    history.end("done" if outcome.complete else "failed")
-    return EXIT_OK if outcome.complete else EXIT_ERROR
-
-
-def _state(progress: JobProgress) -> JobState:
-    from connectors.mirror.history.rows import JobState
-
-    return JobState(
-        parts=progress.partitions,
-        done=progress.done,
-        failed=progress.failed,
-        records=progress.copied_records,
-        bytes=progress.copied_bytes,
-        left_bytes=progress.left_bytes,
-        rate=progress.rate,
-        left_ms=None if progress.left_s is None else round(progress.left_s * 1000),
-    )
+    end_history(history, outcome)
+    return exit_code(outcome)
 
 
 def _engine(

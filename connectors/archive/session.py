@@ -33,8 +33,8 @@ def archive_group(flow: DedicatedFlow) -> str:
 
 
 class ArchiveSession:
-    """One run of an archive: call `open`, `round` as often as wanted, then `close`, all from one
-    thread."""
+    """One run of an archive: call `look`; or `take_lock`, `open`, and `round` as often as wanted.
+    Then `close`. For one thread."""
 
     def __init__(
         self,
@@ -54,6 +54,13 @@ class ArchiveSession:
         self._session: SparkSession | None = None
         self.jobs: Sequence[PartitionJob] = ()
         """The partitions of the last round."""
+
+    def look(self, session: SparkSession, directory: str) -> Sequence[PartitionJob]:
+        """Return what a round would archive, and change nothing. Raises `ArchiveRefused`, and
+        `ConfigError` if there is no topic to archive."""
+        cluster, alias = self._survey.cluster_id(), self._flow.config.source_cluster_alias
+        ledger = ArchiveStore.look(ArchiveFiles(session, directory), cluster, alias)
+        return self._survey.plan(ledger).jobs
 
     def take_lock(self) -> None:
         """Exclude other archives of the flow. Raises `AnotherArchive`, and `ConfigError` if there

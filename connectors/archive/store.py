@@ -65,14 +65,18 @@ class ArchiveStore:
             about = {"format": FORMAT_VERSION, "cluster_id": cluster, "alias": alias}
             files.publish(_ABOUT, json.dumps(about) + "\n")
         store = cls.read(files)
-        if store.about["cluster_id"] != cluster:
-            raise NotThisCluster(
-                f"{files.root} has records of the cluster {store.about['cluster_id']} "
-                f"({store.about['alias']}), not of {cluster} ({alias}): archive to another "
-                "directory"
-            )
+        store._check_cluster(cluster, alias)
         store.recover()
         return store
+
+    @classmethod
+    def look(cls, files: ArchiveFiles, cluster: str, alias: str) -> Ledger:
+        """Return the ledger to which `open` would add, and change nothing. Raises as `open`."""
+        if not files.exists(_ABOUT):
+            return Ledger()
+        store = cls.read(files)
+        store._check_cluster(cluster, alias)
+        return store.ledger
 
     @classmethod
     def read(cls, files: ArchiveFiles) -> ArchiveStore:
@@ -90,6 +94,14 @@ class ArchiveStore:
                 f"{files.path(_ABOUT)} cannot be read ({error!r}): restore it from a copy"
             ) from error
         return cls(files, about)
+
+    def _check_cluster(self, cluster: str, alias: str) -> None:
+        if self.about["cluster_id"] != cluster:
+            raise NotThisCluster(
+                f"{self.files.root} has records of the cluster {self.about['cluster_id']} "
+                f"({self.about['alias']}), not of {cluster} ({alias}): archive to another "
+                "directory"
+            )
 
     def recover(self) -> None:
         """Complete the moves of the last commit, and delete files that were never committed."""

@@ -22,7 +22,7 @@ from connectors.mirror.backfill.session import BackfillSession
 from connectors.mirrormaker.flow_lookup import named_flow
 from tests.support.backfills import Backfilled, properties_file
 
-__all__ = ["archive", "read_archive", "restore"]
+__all__ = ["archive", "planned", "read_archive", "restore"]
 
 
 def archive(
@@ -46,6 +46,16 @@ def archive(
         )
         assert done.complete, done
         return store
+
+
+def planned(
+    properties: Mapping[str, str], directory: Path, spark: SparkSession
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """The offsets of each partition that the next archive would add, by what `--plan` asks."""
+    flow = named_flow(properties_file(properties, directory), None)
+    with closing(ArchiveSession(flow, None, print)) as session:
+        jobs = session.look(spark, str(directory / "archive"))
+        return {job.source: (job.position, job.end) for job in jobs if job.position < job.end}
 
 
 def read_archive(directory: Path, spark: SparkSession) -> ArchiveStore:

@@ -105,12 +105,13 @@ def print_plan(
     warnings: Sequence[str],
     out: TextIO | None = None,
     output: str | None = None,
+    title: str = "Backfill",
 ) -> None:
-    """Print the partitions to copy, in order."""
+    """Print the partitions to copy, in order. `title`: the kind of the job."""
     printer = table_printer(out, output)
     now_ms = SYSTEM_CLOCK.now_ms()
     printer.table(
-        "Backfill, most urgent first",
+        f"{title}, most urgent first",
         ("source", "target", "from", "to", "bytes", "may lose records in", "note"),
         [
             (
@@ -127,7 +128,8 @@ def print_plan(
     )
     for topic in missing:
         printer.line(
-            f"{topic} does not exist on the target: the backfill creates it as the flow would"
+            f"{topic} does not exist on the target: the {title.lower()} creates it as the flow "
+            "would"
         )
     for warning in warnings:
         printer.line(f"warning: {warning}", "yellow")

@@ -252,7 +252,7 @@ def _event(row: dict[str, Any]) -> Event:
 
 @router.get("/{flow}/jobs", response_model=FlowJobs)
 def jobs(request: Request, board: BoardDep, view: ViewDep, limit: Limit = 20) -> Response:
-    """The newest backfills and audits, newest first, with their progress."""
+    """The newest backfills, audits, archives and restores, newest first, with their progress."""
     now_ms = board.clock.now_ms()
     rows = queries.flow_jobs(view.history, view.source, view.target, limit)
     return _tagged(request, FlowJobs(flow=view.name, jobs=[_job(row, now_ms) for row in rows]))

@@ -14,7 +14,7 @@ The tables are created if they are missing (times in ms since 1970):
     mirror_ranges   source offsets that are on the target: a row per partition and commit
     mirror_lags     lag of each partition at the same moments
     mirror_samples  rate, lag and latency of each task as a whole
-    mirror_jobs     progress of backfills and audits
+    mirror_jobs     progress of backfills, audits, archives and restores
     mirror_audit    changes that somebody asked a worker's REST API for (`audit.py`)
 
 `connectors.mirror.history.upkeep` merges old rows.

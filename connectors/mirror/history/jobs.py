@@ -1,4 +1,4 @@
-"""Writes the progress of a backfill or an audit into the flow's history."""
+"""Writes the progress of a backfill, an audit, an archive or a restore into the flow's history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class JobHistory:
     the job is over, and then `close`."""
 
     def __init__(self, kind: str, config: SourceConfig, clock: Clock = SYSTEM_CLOCK) -> None:
-        """`kind`: backfill or audit."""
+        """`kind`: backfill, audit, archive or restore."""
         self._kind = kind
         self._flow = FlowTask(kind, 0, config.source_cluster_alias, config.target_cluster_alias)
         self._history = open_history(

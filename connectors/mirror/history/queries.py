@@ -184,7 +184,7 @@ def _newest(url: SecretStr, query: Select[Any], name: str, limit: int) -> list[R
 
 
 def flow_jobs(url: SecretStr, source: str, target: str, limit: int) -> Sequence[Row]:
-    """Return the last row of each of the newest backfills and audits, newest first."""
+    """Return the last row of each of the newest jobs (backfills, archives, ...), newest first."""
     if not there_is(url):
         return []
     table = TABLES.tables["mirror_jobs"]

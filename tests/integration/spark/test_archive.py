@@ -15,12 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from api.cli import mirror_audit
 from api.cli.connect_mirror.main import main as connect_mirror
+from connect.config.types import SecretStr
 from connectors.archive.errors import DamagedArchive, NotThisCluster, TopicChanged
 from connectors.archive.files import ArchiveFiles
 from connectors.archive.groups import GroupArchive
 from connectors.archive.restore import ArchiveReader
 from connectors.archive.verify import verified
 from connectors.mirror.backfill.errors import LaterRecordsThere
+from connectors.mirror.history.queries import flow_jobs
 from connectors.mirror.offsets.translator import GroupOffset
 from deploy.brokers import GuardedProcess, KafkaCluster
 from tests.support.backfills import Killed, dying, properties_file
@@ -36,7 +38,7 @@ from tests.support.producing import (
     produce_transactions,
 )
 from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_archives import archive, read_archive, restore
+from tests.support.spark_archives import archive, planned, read_archive, restore
 from tests.support.spark_cluster import SparkCluster
 from tests.support.topics import create_topic, end_offset
 from tests.support.waiting import wait_until
@@ -105,6 +107,10 @@ def test_what_is_restored_is_what_was_archived(
     produce_transactions(flow.source_servers, transactional, groups)
     properties = flow.properties(COMMITTED)
 
+    plan = planned(properties, tmp_path, spark)
+    assert plan[plain, 0] == plan[plain, 1] == (0, 600)
+    assert not (tmp_path / "archive").exists(), "a plan writes nothing"
+
     store = archive(properties, tmp_path, spark, piece_bytes=8_000)
     done = restore(properties, tmp_path, spark, piece_bytes=30_000)
 
@@ -119,6 +125,7 @@ def test_what_is_restored_is_what_was_archived(
         assert_exact_map(flow, topic, partition)
     assert flow.stored_offsets()[plain, 1] == 599
 
+    assert planned(properties, tmp_path, spark) == {}
     version = archive(properties, tmp_path, spark).ledger.version
     assert version == store.ledger.version
     again = restore(properties, tmp_path, spark)
@@ -342,17 +349,28 @@ def test_executors_of_a_cluster_archive_and_restore_with_the_code_that_is_sent_t
     with SparkCluster(2, path=[bare_python(tmp_path / "python")], logs=logs) as cluster:
         on_cluster = of_flow({"spark.master": cluster.url, **SMALL_EXECUTORS, **QUICK_JVM})
         canary = {"A.ssl.key.password": "canary-of-a-secret"}
-        properties = flow.properties({**on_cluster, **canary})
+        history = f"sqlite:///{tmp_path}/history.db"
+        properties = flow.properties({**on_cluster, **canary, "mirror.history.url": history})
         file, directory = properties_file(properties, tmp_path), str(tmp_path / "archive")
         commands: list[list[str]] = []
         with meanwhile(lambda: commands.extend(cluster.commands()), pause_s=1.0):
-            for arguments in (["--to", directory], ["--restore", directory]):
+            for arguments, said in (
+                (["--to", directory, "--plan"], "Archive, most urgent first"),
+                (["--to", directory], "Done: 900 records"),
+                (["--restore", directory, "--plan"], f"{flow.remote(topic)} does not exist"),
+                (["--restore", directory], "Done: 900 records"),
+            ):
                 command = [sys.executable, "-m", "api.cli.mirror_archive", str(file), *arguments]
                 ended = subprocess.run(
                     command, capture_output=True, text=True, timeout=150, check=False
                 )
                 assert ended.returncode == 0, ended.stdout + ended.stderr
-                assert "Done: 900 records" in ended.stdout
+                assert said in ended.stdout
+    rows = flow_jobs(SecretStr(history), flow.a, flow.b, limit=10)
+    assert {(row["kind"], row["records"], row["state"]) for row in rows} >= {
+        ("archive", 900, "done"),
+        ("restore", 900, "done"),
+    }
     assert commands
     assert "canary" not in str(commands)
     assert_equal_logs(flow, topic)

@@ -24,6 +24,8 @@ def file(tmp_path: Path) -> str:
         (["--to", "x", "--restore", "y"], "not allowed with argument --to"),
         (["--restore", "x", "--every", "60"], "--every needs --to"),
         (["--verify", "x", "--every", "60"], "--every needs --to"),
+        (["--to", "x", "--every", "60", "--plan"], "--plan and --every exclude each other"),
+        (["--verify", "x", "--plan"], "--plan and --verify exclude each other"),
         (["--to", "x", "--every", "0"], "use a whole number of at least 1"),
         (["--to", "x", "--format", "delta"], "Invalid value delta for --format"),
         (["--to", "x"], "A->B.enabled"),

@@ -1,0 +1,75 @@
+"""Exit codes, sizes and history rows of the commands that copy as a job: `connect-mirror-backfill`
+and `connect-mirror-archive`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from api.cli.program import EXIT_ERROR, EXIT_OK
+from connect.config.sizes import parse_size
+
+if TYPE_CHECKING:
+    from connectors.mirror.backfill.job import JobOutcome
+    from connectors.mirror.backfill.progress import JobProgress
+    from connectors.mirror.history.jobs import JobHistory
+    from connectors.mirror.history.rows import JobState
+
+__all__ = [
+    "EXIT_REFUSED",
+    "EXIT_STOPPED",
+    "PIECE_SECONDS",
+    "end_history",
+    "exit_code",
+    "job_state",
+    "size_of",
+]
+
+EXIT_REFUSED = 3
+EXIT_STOPPED = 4
+
+PIECE_SECONDS = 10.0
+"""Time limit for copying one piece. It is well below the time after which the lock of a killed job
+expires."""
+
+
+def size_of(text: str) -> float:
+    """Parse a size in bytes, such as `50MB`, `1.5GiB/s` or `800000`, for argparse."""
+    size = parse_size(text)
+    if size is None:
+        raise argparse.ArgumentTypeError(
+            f"Invalid size {text}: use for example 50MB, 1.5GiB or 800000"
+        )
+    return size
+
+
+def exit_code(outcome: JobOutcome) -> int:
+    if outcome.stopped:
+        return EXIT_STOPPED
+    return EXIT_OK if outcome.complete else EXIT_ERROR
+
+
+def job_state(progress: JobProgress) -> JobState:
+    """Return the progress as the history keeps it."""
+    from connectors.mirror.history.rows import JobState
+
+    return JobState(
+        parts=progress.partitions,
+        done=progress.done,
+        failed=progress.failed,
+        records=progress.copied_records,
+        bytes=progress.copied_bytes,
+        left_bytes=progress.left_bytes,
+        rate=progress.rate,
+        left_ms=None if progress.left_s is None else round(progress.left_s * 1000),
+    )
+
+
+def end_history(history: JobHistory, outcome: JobOutcome) -> None:
+    """Write the last row of a job that ran to its end or was stopped."""
+    history.tell(job_state(outcome.progress))
+    if outcome.stopped:
+        history.end("stopped", "Start it again to continue")
+    else:
+        history.end("done" if outcome.complete else "failed")
