@@ -27,7 +27,16 @@ from api.cli.processes.exit_process import leave
 from api.cli.processes.process_group import ProcessGroup
 from api.cli.processes.stop_signals import StopSignal
 from api.cli.processes.worker_processes import ask_to_stop_with_parent
-from api.cli.program import EXIT_OK, EXIT_USAGE, STOP_S, UsageParser, positive, run_program
+from api.cli.program import (
+    EXIT_OK,
+    EXIT_USAGE,
+    STOP_S,
+    UsageParser,
+    positive,
+    run_program,
+    tell_missing_parts,
+    tune_worker_process,
+)
 from api.cli.version import add_version
 from connect.clock import Deadline
 from connect.config.properties import load_properties
@@ -237,6 +246,8 @@ def _run(arguments: argparse.Namespace) -> int:
         _name_ignored(arguments, streams)
     stop = StopSignal()
     ask_to_stop_with_parent()
+    tune_worker_process()
+    tell_missing_parts(log)
     sources, settings = _configured(arguments)
     maker = MirrorMaker1(sources, settings)
     maker.start()

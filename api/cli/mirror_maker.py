@@ -48,8 +48,8 @@ from api.cli.program import (
     EXIT_OK,
     MirrorParser,
     run_program,
-    share_interpreter,
     tell_missing_parts,
+    tune_worker_process,
 )
 from api.cli.version import add_version
 from connect.errors import ConfigError, ConnectError
@@ -187,7 +187,7 @@ def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWa
         log.warning("%s", warning)
     stop, hangup = StopSignal(), HangupSignal()
     ask_to_stop_with_parent()
-    share_interpreter()
+    tune_worker_process()
     tell_missing_parts(log)
     number: int = arguments.worker_number
     with _internal_rest(config, number) as rest:

@@ -21,8 +21,8 @@ from api.cli.program import (
     STOP_S,
     ExitCodes,
     UsageParser,
-    share_interpreter,
     tell_missing_parts,
+    tune_worker_process,
 )
 from api.cli.worker_start.cluster_contact import ClusterContact
 from api.rest.server import RestServer
@@ -104,7 +104,7 @@ def run_worker(
     a running herder. Raises the error that prevented the start.
     """
     export = otlp_export(metrics, config.otlp_endpoint)
-    share_interpreter()
+    tune_worker_process()
     tell_missing_parts(log)
     stop = StopSignal()
     rest.bind()
