@@ -173,6 +173,7 @@ lock: | $(BIN)/python
 	$(COMPILE) --upgrade --group brokers --group test pyproject.toml -o requirements-test.lock
 	$(COMPILE) -c requirements-test.lock pyproject.toml -o requirements.lock
 	$(COMPILE) --group brokers -c requirements-test.lock pyproject.toml -o requirements-demo.lock
+	$(COMPILE) --group spark-connect -c requirements-test.lock -o requirements-spark-connect.lock
 	$(COMPILE) --group audit -o requirements-audit.lock
 	$(COMPILE) --group brokers --group docs -c requirements-test.lock pyproject.toml -o requirements-docs.lock
 

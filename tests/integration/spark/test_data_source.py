@@ -32,6 +32,7 @@ from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.spark_cluster import SparkCluster
 from tests.support.topics import create_topic, unique
 
+CHECKOUT = Path(__file__).parents[3]
 SECRET = "5ecret-of-nobody"
 WAIT_S = 120.0
 NOBODY = {
@@ -239,12 +240,23 @@ finally:
 """
 
 
-@pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("grpc", "grpc_status", "pandas")),
-    reason="Spark Connect's client needs grpcio, grpcio-status and pandas",
-)
+@pytest.fixture
+def connect_packages(tmp_path: Path) -> Path:
+    """A folder with the packages of Spark Connect's client."""
+    folder = tmp_path / "packages"
+    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+    lock = str(CHECKOUT / "requirements-spark-connect.lock")
+    command = [sys.executable, *install, "--target", str(folder), "-r", lock]
+    subprocess.run(command, check=True, timeout=WAIT_S)
+    return folder
+
+
+@pytest.mark.slow
 def test_it_works_over_spark_connect(
-    source_cluster: KafkaCluster, target_cluster: KafkaCluster, tmp_path: Path
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    tmp_path: Path,
+    connect_packages: Path,
 ) -> None:
     """On a local server that PySpark starts."""
     flow = MirroredFlow(source_cluster, target_cluster)
@@ -253,7 +265,12 @@ def test_it_works_over_spark_connect(
     write_syncs(flow, 0, 3)
     file = properties_file(flow.properties(), tmp_path)
     said = ran_python(
-        CONNECT, str(file), str(tmp_path / "table"), cwd=tmp_path, PYSPARK_PYTHON=sys.executable
+        CONNECT,
+        str(file),
+        str(tmp_path / "table"),
+        cwd=tmp_path,
+        PYSPARK_PYTHON=sys.executable,
+        PYTHONPATH=os.pathsep.join([str(CHECKOUT), str(connect_packages)]),
     )
     module, counted, lags, streamed = json.loads(said.splitlines()[-1])
     assert module.startswith("pyspark.sql.connect.")
@@ -261,7 +278,7 @@ def test_it_works_over_spark_connect(
     assert lags == [{"topic": topic, "partition": 0}]
 
 
-NOTEBOOK = Path(__file__).parents[3] / "deploy" / "examples" / "flow.ipynb"
+NOTEBOOK = CHECKOUT / "deploy" / "examples" / "flow.ipynb"
 
 
 def test_the_notebook_runs_with_a_session_of_its_own(
