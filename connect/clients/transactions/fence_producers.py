@@ -112,21 +112,21 @@ def was_claimed(
     transactional_id: str,
     deadline: Deadline,
     cancellation: Cancellation | None = None,
-) -> bool:
-    """Return whether the brokers know a producer of this id.
+) -> bool | None:
+    """Return whether the brokers know a producer of this id; None if they cannot tell (before 3.0).
 
-    They forget an id a week after its last write (`transactional.id.expiration.ms`). Returns True
-    if brokers cannot tell (before 3.0), and False if this client may not describe the id, because
-    then it never wrote with it. Raises `Interrupted` when cancelled.
+    They forget an id a week after its last write (`transactional.id.expiration.ms`). Returns False
+    if this client may not describe the id, because then it never wrote with it. Raises
+    `Interrupted` when cancelled.
     """
 
-    def ask() -> bool:
+    def ask() -> bool | None:
         opened = open_coordinator(
             settings, Coordinated.TRANSACTION, transactional_id, deadline, cancellation
         )
         with closing(opened) as connection:
             if DescribeTransactionsRequest.API_KEY not in connection.api_versions:
-                return True
+                return None
             request = DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
             (state,) = connection.call(request, deadline).transaction_states
         if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import (
@@ -23,6 +25,11 @@ from connect.clients.transactions.fence_producers import (
 from connect.clients.transactions.producer import ProducerFenced
 from connect.clock import Deadline
 from connect.errors import BrokerError, BrokerUnavailable
+from connectors.mirror.copy.transactions.executor_ids import (
+    claimed_blocks,
+    fence_lanes,
+    lane_block,
+)
 from deploy.brokers import KafkaCluster
 from tests.support.reading import read_partition
 from tests.support.topics import admin, create_topic, unique
@@ -140,3 +147,21 @@ def test_an_id_that_one_may_not_ask_about_counts_as_unused(
     client.create_acls([only_other])[only_other].result(TIMEOUT_S)
     wait_until(lambda: refused(settings, name), TIMEOUT_S, "the ACL")
     assert not was_claimed(settings, name, Deadline(TIMEOUT_S))
+
+
+def test_the_lanes_of_all_blocks_of_a_spark_flow_are_found_and_fenced(
+    target_cluster: KafkaCluster,
+) -> None:
+    settings = wire_settings(properties(target_cluster))
+    task = f"{unique('group')}-connector-"
+    assert claimed_blocks(settings, task + "0", Deadline(TIMEOUT_S)) == 0
+    first, second = (lane_block(task + "0", block) for block in (0, 1))
+    claimed = claim_producers(
+        settings, [first[0], second[0], second[9]], Deadline(TIMEOUT_S), timeout_ms=10_000
+    )
+    assert claimed_blocks(settings, task + "0", Deadline(TIMEOUT_S)) == 2
+    fence_lanes(settings, task + "3", 3)
+    executor = TransactionCoordinator(settings, second[9], 10_000)
+    executor.adopt(claimed[second[9]])
+    with closing(executor), pytest.raises(ProducerFenced):
+        executor.confirm().result(TIMEOUT_S)

@@ -4,8 +4,9 @@ executors write with.
 A lane is *missing* (to be claimed), *ready* (claimed and not used yet) or *in flight* (an executor
 may write with it). This order makes each record count once:
 
-1. At its start a task claims all lanes before its first shard. That fences every executor of
-   earlier runs and ends their transactions, whatever lanes they had.
+1. At its start a task claims all lanes of earlier runs before its first shard. That fences every
+   executor of theirs and ends their transactions. Lanes are claimed in blocks. A task that has used
+   all lanes of its blocks claims another one; the next run asks how many there are.
 2. A shard takes one ready lane. Its claim is used once, and no other shard has it. So a shard that
    is lost can be fenced alone, while others go on.
 3. When a shard has ended, well or not, its lane is missing. A lane in flight is never claimed:
@@ -43,7 +44,13 @@ from connect.errors import ConnectError
 from connect.loop import Backoff
 from connect.plugin import TransferTransactions
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.transactions.executor_ids import LANES, ClaimedProducer, lane_id
+from connectors.mirror.copy.transactions.executor_ids import (
+    LANES,
+    MOST_BLOCKS,
+    ClaimedProducer,
+    claimed_blocks,
+    lane_block,
+)
 
 __all__ = [
     "BrokerLaneClaims",
@@ -66,6 +73,9 @@ Positions = Mapping[TopicPartition, int | None]
 
 class LaneClaims(Protocol):
     """The requests that lanes need. None blocks; futures complete on any thread."""
+
+    def blocks(self, task_id: str) -> Future[int | None]:
+        """Find out how many blocks of lanes earlier runs claimed; None: brokers cannot tell."""
 
     def claim(self, names: Sequence[str]) -> Future[Mapping[str, ProducerIdentity]]:
         """Claim these lanes: fence their producers and end their transactions."""
@@ -94,14 +104,18 @@ class ExecutorTransactionalIds:
     ) -> None:
         """`task_id`: the task's own transactional ID. `settle`: receives the positions of unsure
         partitions; no executor writes them any more."""
+        self._task_id = task_id
         self._claims = claims
         self._settle = settle
         self._post = post
         self._clock = clock
-        self._missing = dict.fromkeys(lane_id(task_id, number) for number in range(LANES))
+        self._blocks = 0
+        """Of lanes that this run knows; 0 until the brokers have said how many there are."""
+        self._may_grow = False
+        self._missing: dict[str, None] = {}
         self._ready: dict[str, ProducerIdentity] = {}
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_CAP_S)
-        self._begun = self._claiming = self._reading = False
+        self._begun = self._asking = self._claiming = self._reading = False
         self._fenced: set[TopicPartition] = set()
         """Unsure partitions that no executor writes any more, until their offsets are read."""
         self._due = 0.0
@@ -114,6 +128,18 @@ class ExecutorTransactionalIds:
     def ready(self) -> int:
         """Return how many shards may go out now; none before all lanes were claimed once."""
         return len(self._ready) if self._begun else 0
+
+    def grow(self) -> None:
+        """Note that a shard could go out if a lane were ready. If all are in flight, there are to
+        be more."""
+        idle = self._ready or self._missing or self._claiming
+        if self._may_grow and not idle and self._blocks < MOST_BLOCKS:
+            self._know(self._blocks + 1)
+
+    def _know(self, blocks: int) -> None:
+        for block in range(self._blocks, blocks):
+            self._missing.update(dict.fromkeys(lane_block(self._task_id, block)))
+        self._blocks = blocks
 
     def take(self) -> ClaimedProducer:
         """Take a ready lane. It is in flight until `ended`."""
@@ -129,10 +155,32 @@ class ExecutorTransactionalIds:
         partitions."""
         if self.failure is not None or self._clock.monotonic() < self._due:
             return
-        if not self._claiming:
+        if not self._blocks:
+            self._ask_blocks()
+        elif not self._claiming:
             self._claim([key for key in unsure if key not in self._fenced])
         if self._fenced and not self._reading:
             self._read(list(self._fenced))
+
+    def _ask_blocks(self) -> None:
+        if self._asking:
+            return
+        self._asking = True
+        self._claims.blocks(self._task_id).add_done_callback(
+            lambda done: self._post(lambda: self._told_blocks(done))
+        )
+
+    def _told_blocks(self, done: Future[int | None]) -> None:
+        self._asking = False
+        error = done.exception(timeout=0)
+        if error is not None:
+            self._failed(error)
+            return
+        blocks = done.result(timeout=0)
+        # A run that could not find out how many blocks there are must never have made a second one.
+        self._may_grow = blocks is not None
+        self._know(max(1, blocks or 0))
+        self._well()
 
     def _claim(self, doubtful: Sequence[TopicPartition]) -> None:
         names = list(self._missing)
@@ -226,6 +274,13 @@ class BrokerLaneClaims:
         self._clock = clock
         self._threads = OneShotThreads("spark-lanes")
         self._cancellation = Cancellation()
+
+    def blocks(self, task_id: str) -> Future[int | None]:
+        def work() -> int | None:
+            deadline = Deadline(_CLAIM_S, self._clock)
+            return claimed_blocks(self._target, task_id, deadline, self._cancellation)
+
+        return self._threads.run("blocks", work)
 
     def claim(self, names: Sequence[str]) -> Future[Mapping[str, ProducerIdentity]]:
         def work() -> Mapping[str, ProducerIdentity]:

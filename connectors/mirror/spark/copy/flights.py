@@ -124,7 +124,10 @@ class Flights:
         self, slots: Slots, ids: ExecutorTransactionalIds | None, now: float
     ) -> Flight | None:
         free = slots.most - len(self._flights)
-        if free <= 0 or (ids is not None and not ids.ready):
+        if free <= 0:
+            return None
+        if ids is not None and not ids.ready:
+            ids.grow()
             return None
         shard = self._board.take_shard(
             slots.most, now, lambda topic: self.shares.held_by(topic, now)

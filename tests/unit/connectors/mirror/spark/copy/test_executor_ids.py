@@ -15,7 +15,12 @@ from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.protocol.messages import TopicPartition
 from connect.runtime.offset_stores import task_transactional_id
 from connect.runtime.states import InstanceId
-from connectors.mirror.copy.transactions.executor_ids import LANES, ClaimedProducer, lane_id
+from connectors.mirror.copy.transactions.executor_ids import (
+    LANES,
+    MOST_BLOCKS,
+    ClaimedProducer,
+    lane_id,
+)
 from connectors.mirror.spark.copy.executor_ids import (
     ExecutorTransactionalIds,
     Positions,
@@ -29,7 +34,8 @@ class Target:
     """The target's coordinators, and the offsets that executors committed. Requests are answered
     when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: int | None = 0) -> None:
+        self.earlier_blocks = blocks
         self.epochs: dict[str, int] = {}
         self.committed: dict[TopicPartition, int] = {}
         self.claims: list[tuple[list[str], Future[Mapping[str, ProducerIdentity]]]] = []
@@ -37,6 +43,11 @@ class Target:
         self.reads: list[tuple[list[TopicPartition], Future[Positions]]] = []
 
     # `LaneClaims`.
+
+    def blocks(self, task_id: str) -> Future[int | None]:
+        answer: Future[int | None] = Future()
+        answer.set_result(self.earlier_blocks)
+        return answer
 
     def claim(self, names: Sequence[str]) -> Future[Mapping[str, ProducerIdentity]]:
         self.claims.append((list(names), Future()))
@@ -79,13 +90,14 @@ class Target:
 class Task:
     """The lanes of one task, and what is settled."""
 
-    def __init__(self) -> None:
-        self.target, self.clock = Target(), FakeClock()
+    def __init__(self, blocks: int | None = 0) -> None:
+        self.target, self.clock = Target(blocks), FakeClock()
         self.settled: list[dict[TopicPartition, int | None]] = []
         self.unsure: set[TopicPartition] = set()
         self.ids = ExecutorTransactionalIds(
             "g-c-0", self.target, self._settle, self._post, self.clock
         )
+        self.turn()  # The brokers say at once how many blocks there are.
 
     def _post(self, command: Callable[[], None]) -> None:
         command()
@@ -121,6 +133,53 @@ def test_at_its_start_a_task_claims_all_lanes_before_its_first_shard() -> None:
     task.turn()
     assert task.target.read_now() == [KEY]
     assert task.settled == [{KEY: None}]
+
+
+def test_where_all_lanes_are_in_flight_a_task_claims_another_block() -> None:
+    task = Task()
+    task.begin()
+    for _ in range(LANES - 1):
+        task.ids.take()
+    task.ids.grow()
+    task.turn()
+    assert not task.target.claims, "one is ready"
+    task.ids.take()
+    task.ids.grow()
+    task.ids.grow()
+    task.turn()
+    assert task.target.claimed() == [lane_id("g-c-0", n) for n in range(LANES, 2 * LANES)]
+    assert task.ids.ready == 0, "another run may be the latest"
+    task.ids.grow()
+    task.confirm()
+    assert task.ids.ready == LANES
+    task.turn()
+    assert not task.target.claims
+
+
+def test_a_new_run_claims_all_blocks_of_earlier_ones() -> None:
+    task = Task(blocks=3)
+    task.begin()
+    assert task.ids.ready == 3 * LANES
+
+
+def test_there_is_one_block_where_brokers_cannot_tell_how_many_there_are() -> None:
+    task = Task(blocks=None)
+    task.begin()
+    for _ in range(LANES):
+        task.ids.take()
+    task.ids.grow()
+    task.turn()
+    assert not task.target.claims
+
+
+def test_blocks_have_a_limit() -> None:
+    task = Task(blocks=MOST_BLOCKS)
+    task.begin()
+    for _ in range(MOST_BLOCKS * LANES):
+        task.ids.take()
+    task.ids.grow()
+    task.turn()
+    assert not task.target.claims
 
 
 def test_a_lane_in_flight_is_not_claimed_and_no_other_shard_has_it() -> None:
