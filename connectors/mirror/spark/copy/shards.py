@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark import RDD
+from pyspark.sql import SparkSession
 
 from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.spark.copy.executor import CopyFlow, ShardLimits, ShardResult, shard_copier
-from connectors.spark.arrow import collect
 from connectors.spark.errors import SparkJobFailed, job_errors
+from connectors.spark.rdd import collect
 
-__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_frame"]
+__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_rdd"]
 
 
 def copy_shard(
@@ -41,24 +41,24 @@ def copy_shard(
     job cannot run. To end it early, cancel the thread's job group.
     """
     with job_errors("The copy"):
-        rows = collect(shard_frame(session, flow, shard, limits, claim, pace)).to_pylist()
-    if not rows:
+        results = collect(shard_rdd(session, flow, shard, limits, claim, pace))
+    if not results:
         raise SparkJobFailed("The copy failed in Spark: its task returned no result")
-    return ShardResult.of_json(rows[0]["result"])
+    return ShardResult.of_json(results[0])
 
 
-def shard_frame(
+def shard_rdd(
     session: SparkSession,
     flow: CopyFlow,
     shard: Sequence[SourceRange],
     limits: ShardLimits,
     claim: ClaimedProducer | None = None,
     pace: FlowLimits | None = None,
-) -> DataFrame:
-    """Return one row with the JSON of this shard's `ShardResult`. Each run of the query copies the
-    shard."""
-    # It writes to the target, so Spark must not run it twice for one row.
-    copy = F.udf(
-        shard_copier(flow, shard, limits, claim, pace), "string", useArrow=False
-    ).asNondeterministic()
-    return session.range(0, 1, 1, 1).select(copy(F.col("id")).alias("result"))
+) -> RDD[str]:
+    """Return the JSON of this shard's `ShardResult`. Each action on the RDD copies the shard.
+
+    It is no DataFrame, because a session plans and compiles for seconds before its first query, and
+    for a tenth of a second before each one.
+    """
+    copy = shard_copier(flow, shard, limits, claim, pace)
+    return session.sparkContext.parallelize([0], 1).map(copy)
