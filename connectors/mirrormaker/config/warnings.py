@@ -94,6 +94,7 @@ _CLIENT_NAMES: dict[str, frozenset[str]] = {
     )
     for kind, table in KINDS.items()
 }
+_OWN_CLASS = "is ignored: each of a flow's connectors has a class of its own"
 # What looks like a comment behind a value. Java reads it as a part of the value, too.
 _COMMENT = re.compile(r"\s#")
 _MAY_HAVE_HASHES = ("jaas.config", "password")
@@ -146,6 +147,8 @@ def _unknown_flow(key: str, clusters: Collection[str]) -> str:
 
 
 def _top_level_problem(key: str, clusters: Collection[str]) -> str | None:
+    if key == "connector.class":
+        return _OWN_CLASS
     if (
         key in MAKER_KEY_NAMES | CONNECTOR_KEY_NAMES | CLIENT_CONFIG_NAMES | _INTERNAL_REST_NAMES
         or key.startswith(
@@ -185,6 +188,8 @@ def _cluster_problem(key: str, alias: str, props: Mapping[str, Setting]) -> str 
 
 
 def _flow_problem(key: str, flow: Flow) -> str | None:
+    if key == "connector.class":
+        return _OWN_CLASS
     if key in CONNECTOR_KEY_NAMES | _FLOW_NAMES or key.startswith(_FLOW_PREFIXES):
         return None
     for override in (f"{kind}.override." for kind in _CLIENT_KINDS):

@@ -11,6 +11,7 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "mirror_maker_config"
 COURSES: dict[str, list[str]] = {
@@ -86,3 +87,25 @@ def test_a_blank_behind_true_turns_nothing_off(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write("A->B.enabled = true \nemit.heartbeats.enabled = false \n")
     assert [str(flow) for flow in MirrorMakerConfig.from_file(path).flows()] == ["A->B"]
+
+
+@pytest.mark.parametrize("level", ["", "A->B."])
+def test_a_class_in_the_file_changes_no_connector(level: str) -> None:
+    """Some pages mix a connector's file with one of dedicated mode. Java then runs three connectors
+    of that class, and each copies every record."""
+    package = "org.apache.kafka.connect.mirror."
+    config = MirrorMakerConfig.from_properties(
+        {
+            "clusters": "A,B",
+            "A.bootstrap.servers": "a:1",
+            "B.bootstrap.servers": "b:1",
+            "A->B.enabled": "true",
+            f"{level}connector.class": f"{package}MirrorSourceConnector",
+        }
+    )
+    for connector in MIRROR_CONNECTORS:
+        found = config.connector_config("A", "B", connector)
+        assert found["connector.class"] == package + connector
+    assert config.warnings == (
+        f"{level}connector.class is ignored: each of a flow's connectors has a class of its own",
+    )
