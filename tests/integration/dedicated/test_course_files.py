@@ -70,6 +70,7 @@ COURSES = [
         ("recommendations", "kafka2.recommendations"),
     ),
     Course("overrides", ("dc1", "dc2"), "user-events", "dc1_user-events", "elsewhere"),
+    Course("brokers_choose", ("cluster-a", "cluster-b"), "chosen", "cluster-a.chosen"),
     Course("other_keys", ("us-west", "us-east"), "topic2", "us-west.topic2", "topic3"),
 ]
 

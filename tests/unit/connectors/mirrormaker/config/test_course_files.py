@@ -21,6 +21,7 @@ COURSES: dict[str, list[str]] = {
     "course_all_but_one": ["kafka->kafka2", "kafka2->kafka"],
     "course_overrides": ["dc1->dc2", "dc2->dc1"],
     "course_other_keys": ["us-west->us-east"],
+    "course_brokers_choose": ["cluster-a->cluster-b"],
 }
 # Keys that have no effect in Java either; of all others nothing is said.
 WITHOUT_EFFECT = {
