@@ -95,7 +95,7 @@ def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIA
     fastapi.state.herder_of_flow = herder_of_flow
     add_error_handlers(fastapi)
     fastapi.include_router(mirror_internal.router)
-    app: ASGIApp = JaxRs(fastapi, _endpoints([mirror_internal.router]))
+    app: ASGIApp = JaxRs(fastapi, _endpoints([mirror_internal.router]), encoded=True)
     if config.cors is not None:
         app = Cors(app, config.cors)
     return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app

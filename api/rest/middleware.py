@@ -59,18 +59,24 @@ class JaxRs:
     """Passes on requests that a handler can serve, with trailing slashes removed and HEAD turned
     into GET (the server omits the body)."""
 
-    def __init__(self, app: ASGIApp, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(
+        self, app: ASGIApp, endpoints: Sequence[Endpoint], *, encoded: bool = False
+    ) -> None:
+        """`encoded`: paths stay percent-encoded, and handlers decode their parameters, which may
+        contain a slash."""
         self._app = app
         self._endpoints = endpoints
+        self._encoded = encoded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        path = scope["path"]
+        raw = scope.get("raw_path", b"").decode("latin-1").partition("?")[0]
+        path = raw if self._encoded else scope["path"]
         if len(path) > 1 and path.endswith("/"):
             path = path[:-1]
-        answer = self._answer(scope, path)
+        answer = self._answer(scope, path, raw)
         if answer is not None:
             await answer(scope, receive, send)
             return
@@ -78,10 +84,9 @@ class JaxRs:
         passed = {**scope, "path": path, "raw_path": path.encode(), "method": method}
         await self._app(passed, receive, send)
 
-    def _answer(self, scope: Scope, path: str) -> Response | None:
+    def _answer(self, scope: Scope, path: str, raw: str) -> Response | None:
         """Return the response if no handler is needed; None if a handler must respond."""
-        raw = scope.get("raw_path", b"").decode("latin-1").partition("?")[0]
-        if _AMBIGUOUS.search(raw):
+        if _AMBIGUOUS.search(raw) and not self._encoded:
             return error_response(400, "Ambiguous URI path separator")
         if _BROKEN_ESCAPE.search(raw):
             return error_response(400)

@@ -110,4 +110,6 @@ class SinkTask(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Close everything. No other method is called afterwards."""
+        """Close everything. Called once, after `initialize` and also after a failed `start`. No
+        other method is called afterwards.
+        """

@@ -75,4 +75,8 @@ class SourceTask(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Close everything. No other method is called afterwards."""
+        """Close everything. Called once, after `initialize` and also after a failed `start`.
+
+        The last records were acknowledged by then, or given up, and their offsets were stored. No
+        other method is called afterwards.
+        """

@@ -131,9 +131,11 @@ class WorkerHealth:
     """A worker's health.
 
     `ready`: startup is over. `stage`: the herder's current activity for messages, or None.
-    `trouble`: the error that keeps the herder from working, while it lasts.
+    `trouble`: the error that keeps the herder from working, while it lasts. `outside`: why a worker
+    that is ready has lost its group.
     """
 
     ready: bool
     stage: str | None = None
     trouble: str | None = None
+    outside: str | None = None

@@ -151,7 +151,7 @@ class KafkaConfigStore(ConfigStore):
 
     def _send(self, records: Sequence[ConfigRecordBytes], deadline: Deadline) -> None:
         for sent in [self._log.send(key, value) for key, value in records]:
-            _await(sent, deadline)
+            _await(sent, self._topic, deadline)
 
     def _send_privileged(self, records: Sequence[ConfigRecordBytes], deadline: Deadline) -> None:
         if not self._privileged.acquire(timeout=deadline.remaining()):
@@ -196,11 +196,13 @@ class KafkaConfigStore(ConfigStore):
         self._tell(events)
 
 
-def _await(sent: Future[RecordMetadata], deadline: Deadline) -> None:
+def _await(sent: Future[RecordMetadata], topic: str, deadline: Deadline) -> None:
     try:
         sent.result(deadline.remaining())
     except FutureTimeout as error:
-        raise DeadlineExceeded("The brokers did not acknowledge the write in time") from error
+        raise DeadlineExceeded(
+            f"The brokers did not acknowledge the write to topic {topic} in time"
+        ) from error
 
 
 @contextmanager

@@ -106,6 +106,8 @@ class LaneConnector(Connector):
 
     def stop(self) -> None:
         Events.tell(self.config["topic"], "connector stopped")
+        if self.config.get("end") == "fails":
+            raise ConnectError("the connector cannot stop")
 
 
 class TransferLaneConnector(LaneConnector):

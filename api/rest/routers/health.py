@@ -45,7 +45,7 @@ def live() -> Response:
 
 @router.get("/health/ready", response_model=WorkerStatus)
 async def ready(request: Request) -> Response:
-    """Return what `/health` returns: 200 once the worker has joined its group. Not a call of Kafka
+    """Return what `/health` returns: 200 while the worker is in its group. Not a call of Kafka
     Connect."""
     return await _health(request, verbose=False)
 
@@ -87,6 +87,10 @@ async def _health(request: Request, *, verbose: bool) -> Response:
     if not (found.ready and site.ready):
         told = f"{STARTING} {trouble or found.stage or ''}"
         return _answer(503, "starting", told.rstrip())
+    if found.outside is not None:
+        # Java's herder does not answer then, because it waits for its group.
+        told = f"{_UNABLE} {found.outside}"
+        return _answer(500, "unhealthy", told if trouble is None else f"{told}. {trouble}")
     told = _READY if trouble is None else f"{_READY} {trouble}"
     if details:
         return JSONResponse({"status": "healthy", "message": told, **details})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import Response
@@ -35,6 +36,8 @@ def _herder(
     request: Request, source: Annotated[str, Path()], target: Annotated[str, Path()]
 ) -> Herder:
     find: HerderOfFlow = request.app.state.herder_of_flow
+    # Paths come percent-encoded: an alias may contain a slash.
+    source, target = unquote(source), unquote(target)
     try:
         herder = find(source, target)
     except NotFound as error:

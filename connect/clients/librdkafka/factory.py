@@ -56,7 +56,8 @@ class LibrdkafkaLog:
         """
         quiet = self.closing or level <= logging.INFO or not self._due(args[0] if args else text)
         shown_level = logging.DEBUG if quiet else logging.WARNING
-        self._logger.log(shown_level, f"[{self._client_id}] {text}", *args)
+        # The client's id may contain percent signs, which are no format.
+        self._logger.log(shown_level, f"[%s] {text}", self._client_id, *args)
 
     def _due(self, kind: object) -> bool:
         now = self._clock.monotonic()

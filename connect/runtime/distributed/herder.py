@@ -168,7 +168,9 @@ class DistributedHerder(AbstractHerder):
 
     def health(self) -> WorkerHealth:
         loop = self._loop
-        return WorkerHealth(loop.ready.is_set(), loop.stages.summary(), loop.leading.trouble)
+        ready = loop.ready.is_set()
+        outside = loop.why_outside() if ready else None
+        return WorkerHealth(ready, loop.stages.summary(), loop.leading.trouble, outside)
 
     @property
     def is_leader(self) -> bool:

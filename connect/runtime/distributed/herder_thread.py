@@ -230,6 +230,10 @@ class HerderLoop:
         """Run a command in a turn of the herder after a delay. Its errors are logged."""
         self.requests.post(delay_s, command)
 
+    def why_outside(self) -> str | None:
+        """Return why the worker is not in its group; None if it is. Thread-safe."""
+        return self._rebalancing.why_outside()
+
     def why_unassigned(self, instance: InstanceId) -> str | None:
         """Return why no worker runs this instance, or None if one does or the reason is unknown.
 

@@ -29,7 +29,8 @@ _STATUS_FLUSH_S = 5.0
 
 
 class Rebalancing:
-    """Handles rebalances on the herder's thread; only `why_unassigned` is thread-safe."""
+    """Handles rebalances on the herder's thread; only `why_outside` and `why_unassigned` are
+    thread-safe."""
 
     def __init__(
         self,
@@ -53,14 +54,20 @@ class Rebalancing:
         self._resolved = self._told = True
         self._scheduled_ms: int | None = None
 
+    def why_outside(self) -> str | None:
+        """Return why the worker is not in its group; None if it is."""
+        if self._loop.membership.assignment is not None:
+            return None
+        joining = f"This worker is joining its group {self._group_id}"
+        trouble = self._loop.member.trouble
+        return joining if trouble is None else f"{joining}: {trouble}"
+
     def why_unassigned(self, instance: InstanceId) -> str | None:
         """Return the reason as `HerderLoop.why_unassigned` does."""
-        membership = self._loop.membership
-        if membership.assignment is None:
-            joining = f"This worker is joining its group {self._group_id}"
-            trouble = self._loop.member.trouble
-            return joining if trouble is None else f"{joining}: {trouble}"
-        if not membership.is_abandoned(instance):
+        outside = self.why_outside()
+        if outside is not None:
+            return outside
+        if not self._loop.membership.is_abandoned(instance):
             return None
         due = self._scheduled_ms
         if due is None:

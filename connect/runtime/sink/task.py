@@ -81,7 +81,7 @@ class WorkerSinkTask(WorkerTask):
         self._retry_at: float | None = None
         self._unread: str | None = None
         self._unput = ""
-        self._paused = self._closing = self._begun = False
+        self._paused = self._closing = self._initialized = self._begun = False
         self._end: Deadline | None = None
         self._halted: set[TopicPartition] = set()
         self._rebalance_error: Exception | None = None
@@ -105,6 +105,7 @@ class WorkerSinkTask(WorkerTask):
             on_commit=self._committed,
             overrides=self._statistics.overrides(),
         )
+        self._initialized = True
         self._task.initialize(self._context)
         self._task.start(self._config)
         self._begun = True
@@ -149,7 +150,8 @@ class WorkerSinkTask(WorkerTask):
         self._commits.abandon(ConnectError(f"Task {self._name} has ended"))
         end = self._end or Deadline(self._timeout_s, self._clock)
         try:
-            self._task.stop()
+            if self._initialized:
+                self._task.stop()
         finally:
             self._intake.close()
             try:

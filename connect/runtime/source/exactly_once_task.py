@@ -136,7 +136,7 @@ class ExactlyOnceSourceTask(SourceLoop):
             waiting.set_exception(ended)
         self._aborted += 1
         try:
-            self._close_loop(stop_task=self._claimed)
+            self._close_loop()
         finally:
             self._producer.close()
             self._store.offsets.aborted(ended)

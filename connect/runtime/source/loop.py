@@ -79,7 +79,7 @@ class SourceLoop(WorkerTask):
         self._topics = parts.topics
         self._clock = clock
         self._batch: deque[SourceRecord] = deque()
-        self._paused = self._begun = False
+        self._paused = self._initialized = self._begun = False
         self._poll_backoff = Backoff(_POLL_BACKOFF_S, _POLL_BACKOFF_CAP_S)
         self._woken = threading.Event()
         self._written = self._polled = self._left_out = 0
@@ -120,9 +120,10 @@ class SourceLoop(WorkerTask):
     def _begin(self) -> None:
         """Start the plugin.
 
-        It is told to stop only after its start: before that it may have nothing to stop, and it is
-        not polled any more.
+        It is told of a stop only after its start: before that it may have nothing to stop, and it
+        is not polled any more.
         """
+        self._initialized = True
         self._task.initialize(self._context)
         self._task.start(self._config)
         self._begun = True
@@ -138,10 +139,10 @@ class SourceLoop(WorkerTask):
         self._woken.wait(seconds)
         self._woken.clear()
 
-    def _close_loop(self, *, stop_task: bool = True) -> None:
-        """Stop the plugin, and close the loop's resources."""
+    def _close_loop(self) -> None:
+        """Stop the plugin, unless it was never initialized, and close the loop's resources."""
         try:
-            if stop_task:
+            if self._initialized:
                 self._task.stop()
         finally:
             self._transforms.close()

@@ -21,7 +21,10 @@ from connect.protocol.error_codes import ErrorCode
 
 __all__ = ["OutgoingRecord", "SourceProducer"]
 
-_ONE_BY_ONE = {"batch.num.messages": 1}
+# Java's producers wait for a topic that does not exist yet as long as `max.block.ms`, which Connect
+# sets to no end. librdkafka counts these in microseconds, in 32 bits: more than 35 min are none.
+_PATIENT = {"topic.metadata.propagation.max.ms": 2_100_000}
+_ONE_BY_ONE = {**_PATIENT, "batch.num.messages": 1}
 
 
 class OutgoingRecord(NamedTuple):
@@ -50,7 +53,7 @@ class SourceProducer:
         """
         self._props = props
         self._tolerant = tolerant
-        self._sender = RecordSender(props, overrides=overrides)
+        self._sender = RecordSender(props, overrides={**_PATIENT, **(overrides or {})})
         self._lock = threading.Lock()
         self._alone: RecordSender | None = None
         self._closed = False

@@ -178,7 +178,8 @@ class WorkerSourceTask(SourceLoop):
         """Handle an acknowledgement or an error. Runs on the producer's thread."""
         self._heard_at = self._clock.monotonic()
         if error is None:
-            self._commit_record(record, metadata)
+            if not self._ending:
+                self._commit_record(record, metadata)
             submitted.ack()
             self._written += 1
         elif self._errors.handling.tolerate and not self._ending:

@@ -106,7 +106,8 @@ class WorkerTransferTask(BaseTransferTask):
     def close(self) -> None:
         self._committer.abandon(ConnectError("The task has ended"))
         try:
-            self._task.stop()
+            if self._begun:
+                self._task.stop()
         finally:
             self._close_transforms()
             self._context.close_offsets()

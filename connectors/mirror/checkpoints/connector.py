@@ -15,6 +15,7 @@ from connect.log_fields import add_log_fields
 from connect.plugin import AlteredOffset, Connector, SourceTask, TransferTask
 from connectors.mirror.checkpoints.group_refresh import GroupRefresh, chunks
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF, CheckpointConfig
+from connectors.mirror.config.former_names import former_names
 from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.filters import group_filter, topic_filter
 from connectors.mirror.offsets.alter_offsets_checks import check_checkpoint_offset
@@ -93,6 +94,8 @@ class MirrorCheckpointConnector(Connector):
             raise ConfigError(problems[0].message, key=problems[0].key)
         self._config = CheckpointConfig.from_properties(config)
         add_log_fields(flow=self._config.flow)
+        for warning in former_names(config):
+            log.warning("%s", warning)
         if not self._config.enabled or self._config.emit_checkpoints_interval_s is None:
             log.info("%s is not enabled for this flow", self._config.name)
             return

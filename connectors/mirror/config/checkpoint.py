@@ -25,6 +25,7 @@ from connectors.mirror.config.base import (
     interval_s,
     mirror_key,
 )
+from connectors.mirror.config.former_names import with_new_names
 from connectors.mirror.config.history_url import flow_history_url
 from connectors.mirror.config.loss_policies import HISTORY_KEYS, RETENTION_KEY, URL_KEY
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF
@@ -165,7 +166,7 @@ class CheckpointConfig(MirrorConfig):
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> CheckpointConfig:
         """Parse a connector's properties. Raises ConfigError for the first invalid one."""
-        return _checkpoint_config(CHECKPOINT_CONFIG_DEF.parse(props))
+        return _checkpoint_config(CHECKPOINT_CONFIG_DEF.parse(with_new_names(props)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

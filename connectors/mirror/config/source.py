@@ -30,6 +30,7 @@ from connectors.mirror.config.base import (
     interval_s,
     mirror_key,
 )
+from connectors.mirror.config.former_names import with_new_names
 from connectors.mirror.config.history_url import flow_history_url
 from connectors.mirror.config.loss_policies import LOSS_KEYS, RETENTION_KEY, URL_KEY, loss_policies
 from connectors.mirror.config.losses import LossPolicies
@@ -308,7 +309,7 @@ class SourceConfig(MirrorConfig):
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> SourceConfig:
         """Parse a connector's properties. Raises ConfigError for the first invalid one."""
-        return _source_config(SOURCE_CONFIG_DEF.parse(props))
+        return _source_config(SOURCE_CONFIG_DEF.parse(with_new_names(props)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

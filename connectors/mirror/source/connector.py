@@ -18,6 +18,7 @@ from connect.log_fields import add_log_fields
 from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.former_names import former_names
 from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
@@ -169,6 +170,8 @@ class MirrorSourceConnector(Connector):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = SourceConfig.from_properties(config)
         add_log_fields(flow=self._config.flow)
+        for warning in former_names(config):
+            log.warning("%s", warning)
         problems = validate_source(config)
         if problems:
             raise ConfigError(problems[0].message, key=problems[0].key)

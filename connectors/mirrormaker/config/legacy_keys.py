@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connectors.mirror.config.former_names import RENAMED
 from connectors.mirrormaker.config.precedence import Setting
 
-__all__ = ["RENAMED", "rename_legacy_keys"]
-
-RENAMED = {
-    "topics.blacklist": "topics.exclude",
-    "groups.blacklist": "groups.exclude",
-    "config.properties.blacklist": "config.properties.exclude",
-}
+__all__ = ["rename_legacy_keys"]
 
 
 def rename_legacy_keys(props: Mapping[str, Setting]) -> tuple[dict[str, Setting], list[str]]:

@@ -41,7 +41,7 @@ from connectors.mirrormaker.config.precedence import (
     values,
     worker_settings,
 )
-from connectors.mirrormaker.config.warnings import advise
+from connectors.mirrormaker.config.warnings import advise, comment_problem, line_of
 
 __all__ = ["MAKER_CONFIG_DEF", "Flow", "MirrorMakerConfig", "Setting"]
 
@@ -285,7 +285,13 @@ class MirrorMakerConfig:
         if setting is None:
             return None
         value = self._providers.resolve({key: setting.value})
-        return ConfigDef([ConfigKey(key, ConfigType.BOOLEAN)]).parse(value).boolean(key)
+        try:
+            return ConfigDef([ConfigKey(key, ConfigType.BOOLEAN)]).parse(value).boolean(key)
+        except ConfigError as error:
+            text = str(error).replace(key, f"{key}{line_of(setting)}", 1)
+            hint = comment_problem(key, setting)
+            more = "" if hint is None else f". It {hint}"
+            raise ConfigError(f"{text}{more}", key=key, value=error.value) from None
 
     def _flow_warnings(self) -> list[str]:
         pairs = [Flow(a, b) for a in self.clusters for b in self.clusters if a != b]

@@ -145,7 +145,6 @@ def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str,
             result[f"{prefix}.{key}"] = one
     defaults = {
         "name": connector,
-        "connector.class": JAVA_PACKAGE + connector,
         "source.cluster.alias": flow.source,
         "target.cluster.alias": flow.target,
     }
@@ -153,6 +152,9 @@ def connector_settings(props: Settings, flow: Flow, connector: str) -> dict[str,
         result.setdefault(key, Setting(value))
     result.update(without_prefix(props, f"{flow}."))
     result.setdefault("enabled", Setting("false"))
+    # Java takes the class from the file. As it is then that of all three connectors, each of them
+    # copies every record.
+    result["connector.class"] = Setting(JAVA_PACKAGE + connector)
     if connector != MIRROR_CONNECTORS[0]:
         # Only the connector that uses it gets it, so that a change does not restart the others.
         return {key: one for key, one in result.items() if key not in RATE_NAMES}

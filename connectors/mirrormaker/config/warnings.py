@@ -7,6 +7,7 @@ warning never contains a value, which may be a secret.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from connect.clients.config.librdkafka_keys import KINDS, WITHOUT_COUNTERPART
@@ -21,7 +22,7 @@ from connectors.mirrormaker.config.precedence import (
     Setting,
 )
 
-__all__ = ["MAKER_KEY_NAMES", "advise"]
+__all__ = ["MAKER_KEY_NAMES", "advise", "comment_problem", "line_of"]
 
 MAKER_KEY_NAMES = frozenset(
     {
@@ -93,6 +94,10 @@ _CLIENT_NAMES: dict[str, frozenset[str]] = {
     )
     for kind, table in KINDS.items()
 }
+_OWN_CLASS = "is ignored: each of a flow's connectors has a class of its own"
+# What looks like a comment behind a value. Java reads it as a part of the value, too.
+_COMMENT = re.compile(r"\s#")
+_MAY_HAVE_HASHES = ("jaas.config", "password")
 # Minimum similarity of two names (0 to 1) for one to be reported as a typo of the other.
 _LIKENESS = 0.8
 
@@ -101,12 +106,13 @@ def advise(props: Mapping[str, Setting], clusters: Collection[str]) -> Iterator[
     """Return one sentence per questionable key, in the order of the file."""
     flows = [Flow(a, b) for a in clusters for b in clusters if a != b]
     for key, setting in props.items():
-        problem = _problem(key, props, clusters, flows)
-        if problem:
-            yield f"{setting.key or key}{_line(setting)} {problem}"
+        for problem in (_problem(key, props, clusters, flows), comment_problem(key, setting)):
+            if problem:
+                yield f"{setting.key or key}{line_of(setting)} {problem}"
 
 
-def _line(setting: Setting) -> str:
+def line_of(setting: Setting) -> str:
+    """Return the setting's line in its file, to follow its key in a message."""
     return "" if setting.line is None else f" (line {setting.line})"
 
 
@@ -124,6 +130,13 @@ def _problem(
     return _top_level_problem(key, clusters)
 
 
+def comment_problem(key: str, setting: Setting) -> str | None:
+    """Say of a value that seems to end with a comment why that is none; None of any other."""
+    if key.endswith(_MAY_HAVE_HASHES) or not _COMMENT.search(setting.value):
+        return None
+    return "has a # in its value, where it begins no comment: put comments on lines of their own"
+
+
 def _unknown_flow(key: str, clusters: Collection[str]) -> str:
     flow = key.split("->", 1)
     source, target = flow[0], flow[1].split(".", 1)[0]
@@ -134,6 +147,8 @@ def _unknown_flow(key: str, clusters: Collection[str]) -> str:
 
 
 def _top_level_problem(key: str, clusters: Collection[str]) -> str | None:
+    if key == "connector.class":
+        return _OWN_CLASS
     if (
         key in MAKER_KEY_NAMES | CONNECTOR_KEY_NAMES | CLIENT_CONFIG_NAMES | _INTERNAL_REST_NAMES
         or key.startswith(
@@ -173,6 +188,8 @@ def _cluster_problem(key: str, alias: str, props: Mapping[str, Setting]) -> str 
 
 
 def _flow_problem(key: str, flow: Flow) -> str | None:
+    if key == "connector.class":
+        return _OWN_CLASS
     if key in CONNECTOR_KEY_NAMES | _FLOW_NAMES or key.startswith(_FLOW_PREFIXES):
         return None
     for override in (f"{kind}.override." for kind in _CLIENT_KINDS):

@@ -79,6 +79,24 @@ def test_a_connector_whose_start_failed_runs_with_another_config(bench: Bench) -
     bench.arrived("a:2")
 
 
+def test_a_connector_that_fails_at_its_start_or_its_stop_is_stopped_all_the_same(
+    bench: Bench,
+) -> None:
+    bench.put("RecordLane", start="fails")
+    bench.becomes(State.FAILED)
+    bench.herder.stop_connector("lanes")
+    bench.becomes(State.STOPPED)
+    bench.put("RecordLane", end="fails")
+    for _ in range(2):
+        bench.herder.resume_connector("lanes")
+        bench.becomes(State.RUNNING, State.RUNNING)
+        bench.herder.stop_connector("lanes")
+        bench.becomes(State.STOPPED)
+        assert bench.herder.task_infos("lanes") == []
+    bench.herder.delete_connector("lanes")
+    assert bench.herder.connectors() == []
+
+
 def test_tasks_come_and_go_with_the_config_and_so_do_their_statuses(bench: Bench) -> None:
     for groups in ("a", "a;b;c", "a;b"):
         bench.put("RecordLane", groups=groups)

@@ -119,9 +119,11 @@ def test_pause_stop_and_resume_are_seen_by_all_workers(
         )
 
     for verb, expected in (
-        ("pause", ("PAUSED", ["PAUSED"])),
-        ("resume", ("RUNNING", ["RUNNING"])),
         ("stop", ("STOPPED", [])),
+        ("resume", ("RUNNING", ["RUNNING"])),
+        ("pause", ("PAUSED", ["PAUSED"])),
+        ("stop", ("STOPPED", [])),
+        ("pause", ("PAUSED", [])),
         ("resume", ("RUNNING", ["RUNNING"])),
     ):
         answer = group.accepted("PUT", f"/connectors/{name}/{verb}")

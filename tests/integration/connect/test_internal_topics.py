@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from deploy.brokers import KafkaCluster
+from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.distributed import GroupWorker
 from tests.support.java_connect import worker_properties
 from tests.support.rest import call
-from tests.support.topics import admin, unique
+from tests.support.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 
 WAIT_S = 60.0
@@ -43,13 +43,21 @@ def test_health_names_the_topic_that_a_starting_worker_waits_for(
         worker.close()
 
 
-@pytest.mark.parametrize("kind", ["offset", "status", "config"])
+@pytest.mark.parametrize(
+    ("kind", "configs"),
+    [
+        ("config", {"cleanup.policy": "delete"}),
+        ("offset", {"cleanup.policy": "compact,delete"}),
+        ("status", {}),  # the brokers' default
+    ],
+    ids=["config-delete", "offset-both", "status-default"],
+)
 def test_a_topic_that_is_not_compacted_ends_the_worker_and_is_named(
-    target_cluster: KafkaCluster, logs: Path, tmp_path: Path, kind: str
+    target_cluster: KafkaCluster, logs: Path, tmp_path: Path, kind: str, configs: dict[str, str]
 ) -> None:
     properties = worker_properties(target_cluster.bootstrap_servers, unique("group"))
     topic = properties[f"{kind}.storage.topic"]
-    new = NewTopic(topic, 1, 1, config={"cleanup.policy": "delete"})
+    new = NewTopic(topic, 1, 1, config=configs)
     admin(target_cluster.bootstrap_servers).create_topics([new])[topic].result(30)
     worker = GroupWorker(1, properties, tmp_path, logs)
     try:
@@ -60,3 +68,20 @@ def test_a_topic_that_is_not_compacted_ends_the_worker_and_is_named(
     assert topic in output
     assert "cleanup.policy" in output
     assert "Traceback" not in output
+
+
+@pytest.mark.slow
+def test_topics_that_the_brokers_compact_by_default_will_do(
+    kafka: KafkaRuntime, logs: Path, tmp_path: Path
+) -> None:
+    compacting = {"log.cleanup.policy": "compact"}
+    with KafkaCluster(name="compacting", properties=compacting, kafka=kafka, logs=logs) as cluster:
+        properties = worker_properties(cluster.bootstrap_servers, unique("group"))
+        for kind in ("config", "offset", "status"):
+            create_topic(cluster.bootstrap_servers, name=properties[f"{kind}.storage.topic"])
+        worker = GroupWorker(1, properties, tmp_path, logs)
+        try:
+            worker.start().await_ready()
+            worker.stop()
+        finally:
+            worker.close()

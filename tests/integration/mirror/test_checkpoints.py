@@ -127,6 +127,36 @@ def test_offsets_of_groups_are_synced_forward_and_not_while_they_run(
     assert [each.group for each in checkpoints(flow)[len(before) :]] == [late]
 
 
+def test_a_topic_gets_checkpoints_with_its_first_copy_and_they_go_back_with_the_group(
+    flow: MirroredFlow, log: Path, tmp_path: Path
+) -> None:
+    full, empty, group = flow.topic("full"), flow.topic("empty"), f"{flow.prefix}.g"
+    produce(flow.source_servers, full, numbered(100))
+    copies = {name: (flow.remote(name), 0) for name in (full, empty)}
+
+    def at(topic: str, position: int) -> None:
+        """Commit this, and wait until it is translated, exactly."""
+        commit(flow.source_servers, group, {(topic, 0): position})
+        wait_until(
+            lambda: latest_checkpoints(flow, group).get(copies[topic]) == (position, position),
+            30,
+            f"{group} at {position} of {topic}",
+        )
+
+    with running(flow.properties({"groups": f"{flow.prefix}.*"}), tmp_path, log) as mirror:
+        flow.wait_records(full, [100])
+        flow.wait_created(empty)
+        commit(flow.source_servers, group, {(empty, 0): 0})
+        at(full, 100)
+        assert copies[empty] not in latest_checkpoints(flow, group)
+        produce(flow.source_servers, empty, numbered(10))
+        flow.wait_records(empty, [10])
+        at(empty, 10)
+        for position in (90, 10, 95):
+            at(full, position)
+        stop_cleanly(mirror, log)
+
+
 def test_a_group_that_moves_to_the_target_and_back_is_in_the_history(
     flow: MirroredFlow, log: Path, tmp_path: Path
 ) -> None:

@@ -235,6 +235,19 @@ def test_what_was_copied_and_not_stored_is_not_forgotten(
 
 
 @pytest.mark.slow
+def test_with_auto_offset_reset_latest_only_later_records_are_copied(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    topic = flow.topic()
+    options = {"source.consumer.auto.offset.reset": "latest"}
+    produce(flow.source_servers, topic, numbered(20))
+    with begun_flow(flow, tmp_path, logs, options=options) as mirror:
+        mirror.begun(topic)
+        mirror.write(topic, 10, 20)
+        mirror.copied(topic, *range(20, 30))
+
+
+@pytest.mark.slow
 def test_with_auto_offset_reset_latest_it_goes_on_where_it_had_begun(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

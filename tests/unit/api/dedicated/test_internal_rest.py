@@ -14,7 +14,8 @@ from connect.runtime.herder import Herder
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
 
-PATH = "/a/to%20b/connectors/c"
+# Of the flow a->to/b %2F: aliases may have any character.
+PATH = "/a/to%2Fb%20%252F/connectors/c"
 SIGNED = {
     "Content-Type": "application/json",
     "X-Connect-Authorization": "c2lnbmVk",
@@ -26,7 +27,7 @@ SIGNED = {
 def server() -> Iterator[MirrorRestServer]:
     opened = MirrorRestServer(
         {
-            "clusters": "a, to b",
+            "clusters": "a, to/b %2F",
             "listeners": "http://127.0.0.1:0",
             "admin.listeners": "http://127.0.0.1:0",
             "rest.extension.classes": "unknown.Extension",
@@ -41,7 +42,7 @@ def server() -> Iterator[MirrorRestServer]:
 @pytest.fixture
 def url(server: MirrorRestServer, herder: InMemoryHerder) -> str:
     def find(source: str, target: str) -> Herder:
-        if (source, target) == ("a", "to b"):
+        if (source, target) == ("a", "to/b %2F"):
             return herder
         raise NotFound("no such flow")
 

@@ -550,6 +550,11 @@ def test_health(herder: InMemoryHerder, start_server: StartServer) -> None:
     wanted = "Worker is still starting up. It reads the config topic."
     assert health(url) == (503, "starting", wanted)
 
+    herder.state = WorkerHealth(ready=True, outside="This worker is joining its group g")
+    unable = "Worker was unable to handle this request and may be unable to handle other requests."
+    wanted = f"{unable} This worker is joining its group g"
+    assert health(url) == (500, "unhealthy", wanted)
+
     herder.problems["health"] = ConnectError("The herder has ended.")
     assert health(url)[:2] == (500, "unhealthy")
 

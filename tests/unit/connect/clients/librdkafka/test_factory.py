@@ -25,9 +25,9 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 def test_an_error_of_librdkafka_is_a_warning_with_the_clients_id(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    LibrdkafkaLog("A->B|offsets").log(logging.ERROR, *LINE)
+    LibrdkafkaLog("A->100%{B}|offsets").log(logging.ERROR, *LINE)
     assert levels(caplog) == ["WARNING"]
-    assert caplog.messages == ["[A->B|offsets] FAIL [c#producer-1] Connection refused"]
+    assert caplog.messages == ["[A->100%{B}|offsets] FAIL [c#producer-1] Connection refused"]
 
 
 def test_the_same_kind_of_line_is_shown_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
