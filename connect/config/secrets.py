@@ -25,12 +25,11 @@ __all__ = [
 _SECRET = re.compile(
     r"passw|passphrase|secret|jaas|credential|token$|^ssl\..*key$|\.ssl\..*key$", re.IGNORECASE
 )
-# Options of a login module.
-_OPTION = re.compile(
-    r"""(?:\w*(?:passw|passphrase|secret|token)\w*|ssl\.keystore\.key)\s*=\s*
-    (?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""",
-    re.IGNORECASE | re.VERBOSE,
-)
+# Options of a login module: a name with its sign, which names are those of secrets, and a value. No
+# quantifier gives back what it took: that would need the third power of the length of some texts.
+_OPTION = re.compile(r"(?<!\w)(ssl\.keystore\.key|\w++)\s*+=\s*+", re.IGNORECASE)
+_SECRET_OPTION = re.compile(r"passw|passphrase|secret|token|\.key$", re.IGNORECASE)
+_VALUE = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|([^\s;"']++)""")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _URL = re.compile(r"[a-z][\w+.-]*://", re.IGNORECASE)
 _USER_INFO = re.compile(r"[^:/?#]*://[^:/?#@]*:([^?#]*)@")
@@ -96,7 +95,7 @@ def _secrets_of(value: str) -> Iterator[str]:
     if _URL.match(text):
         yield from _of_url(text)
         return
-    options = [next(filter(None, groups), "") for groups in _OPTION.findall(text)]
+    options = list(_secret_options(text))
     for option in options:
         yield option
         yield _ESCAPED.sub(r"\1", option)
@@ -104,6 +103,16 @@ def _secrets_of(value: str) -> Iterator[str]:
         yield text
     if "PRIVATE KEY" in text:
         yield from (line for line in text.split() if len(line) >= _PEM_LINE)
+
+
+def _secret_options(text: str) -> Iterator[str]:
+    at = 0
+    while (option := _OPTION.search(text, at)) is not None:
+        at = option.end()
+        value = _VALUE.match(text, at) if _SECRET_OPTION.search(option[1]) else None
+        if value is not None:
+            at = value.end()
+            yield next(filter(None, value.groups()), "")
 
 
 def _of_url(url: str) -> Iterator[str]:

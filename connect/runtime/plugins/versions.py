@@ -15,7 +15,7 @@ from connect.runtime.errors import BadRequest
 __all__ = ["VersionRange"]
 
 _PART = re.compile(r"\d+|[a-zA-Z]+")
-_INTERVAL = re.compile(r"([\[(])\s*([^,\[\]()]*?)\s*(?:(,)\s*([^,\[\]()]*?)\s*)?([\])])")
+_INTERVAL = re.compile(r"([\[(])([^,\[\]()]*+)(?:(,)([^,\[\]()]*+))?+([\])])")
 # Qualifiers that come before the release, in Maven's order; other words come after it.
 _BEFORE_RELEASE = {
     "alpha": -5,
@@ -111,7 +111,7 @@ class VersionRange:
 
 
 def _interval(found: re.Match[str], spec: str) -> _Interval:
-    opening, low, comma, high, closing = found.groups()
+    opening, low, comma, high, closing = ((part or "").strip() for part in found.groups())
     if not comma:
         if (opening, closing) != ("[", "]"):
             raise BadRequest(f"Single version must be surrounded by []: {spec}")
