@@ -37,6 +37,8 @@ _HIDDEN = "[hidden]"
 # Shorter values would remove common words from the log, and are no secrets worth the name.
 _SHORTEST = 6
 _MOST = 2_000
+# Whoever may validate a config chooses values, and each is kept in seven forms.
+_LONGEST, _MOST_CHARACTERS = 256 << 10, 4 << 20
 # Lines of a private key that are shorter are its frame.
 _PEM_LINE = 32
 
@@ -70,16 +72,18 @@ def remember_secret(value: str) -> None:
 
 def remember(secrets: Iterable[str]) -> None:
     """Remember secrets, such as a token that was just fetched, in each form that texts may quote
-    them in. The oldest of very many go."""
+    them in. The oldest of very many go, and none longer than 256 KiB is kept."""
     global _pattern
     new = [form for text in secrets for form in _forms(text) if form not in _known]
     if not new:
         return
     with _lock:
-        for text in new:
-            _known[text] = None
-            if len(_known) > _MOST:
-                del _known[next(iter(_known))]
+        _known.update(dict.fromkeys(new))
+        characters = sum(map(len, _known))
+        while len(_known) > _MOST or characters > _MOST_CHARACTERS:
+            oldest = next(iter(_known))
+            characters -= len(oldest)
+            del _known[oldest]
         longest_first = sorted(_known, key=len, reverse=True)
         _pattern = re.compile("|".join(map(re.escape, longest_first)))
 
@@ -130,7 +134,7 @@ def _of_url(url: str) -> Iterator[str]:
 
 def _forms(text: str) -> Iterator[str]:
     """Yield a secret as it is, as Python's repr and JSON write it, and as URLs do."""
-    if len(text) < _SHORTEST:
+    if not _SHORTEST <= len(text) <= _LONGEST:
         return
     yield from dict.fromkeys(
         (

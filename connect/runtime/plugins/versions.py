@@ -39,7 +39,8 @@ def _ordered(version: str) -> _Ordered:
     parts: list[tuple[int, int, str]] = []
     for part in [*_PART.findall(version), ""]:
         if part.isdigit():
-            parts.append((1, int(part), ""))
+            digits = part.lstrip("0")
+            parts.append((1, len(digits), digits))
             continue
         while parts and parts[-1] == (1, 0, ""):
             parts.pop()
