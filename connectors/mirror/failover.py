@@ -135,7 +135,7 @@ def _live(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> Mo
             wanted.add(groups.pattern)
         found = source.committed(sorted(wanted), deadline)
     hidden = _hidden_topics(clusters)
-    unreadable = {} if hidden is None else dict.fromkeys(found, hidden)
+    unreadable: dict[str, str] = {} if hidden is None else dict.fromkeys(found, hidden)
     unreadable |= {g: str(each) for g, each in found.items() if isinstance(each, ConnectError)}
     targets = [
         target
