@@ -16,7 +16,7 @@ from connectors.mirrormaker.required_permissions import TOOLS, Pattern, Required
 
 __all__ = ["add_arguments", "add_options", "kafka_acls_commands", "run"]
 
-_TOOLS = {tool.value: tool for tool in TOOLS}
+_TOOLS = {tool.value.replace(" --", "-"): tool for tool in TOOLS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,5 @@
-"""Logging of the command-line programs on stderr, as text or as JSON, one line an event.
+"""Logging of the command-line programs on stderr, as text or as JSON, one line an event. As text,
+further lines of a message or a traceback are indented, so that no name can look like an event.
 
 With `--log-format json`, or CONNECT_LOG_FORMAT=json, each line is an object with `time` (UTC),
 `level`, `logger`, `message` and `thread`; `flow`, `connector` and `task` if the thread works for
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from api.cli.output.control_characters import indented
 from api.cli.output.log_repeats import RepeatLimit, fields_of
 from connect.config.secrets import without_secrets
 from connect.errors import ConfigError
@@ -37,7 +39,7 @@ class _Redacting(logging.Formatter):
     while the program runs do not touch it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return without_secrets(super().format(record))
+        return indented(without_secrets(super().format(record)))
 
 
 class _JsonLines(logging.Formatter):

@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
+from api.cli.output.control_characters import visible
 from api.cli.processes.exit_process import leave
 from api.cli.processes.stop_signals import StopSignal
 from api.cli.program import EXIT_ERROR, EXIT_OK, EXIT_USAGE, UsageParser, run_program
@@ -156,7 +157,7 @@ def print_rows(rows: Sequence[PartitionRow], at: dict[int, str]) -> None:
     for row in rows:
         offset = "unknown" if row.offset is None else row.offset
         lag = "unknown" if row.lag is None else row.lag
-        owner = row.owner or "none"
+        owner = visible(row.owner or "none")
         print(_FORMAT.format(row.group, row.topic, row.partition, offset, row.log_size, lag, owner))
     if at:
         print("BROKER INFO")

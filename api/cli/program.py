@@ -171,6 +171,7 @@ def run_program(
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else EXIT_USAGE
     from api.cli.logs import LOG_FORMAT_VARIABLE, configure_logging
+    from api.cli.output.control_characters import indented
     from connect.config.secrets import without_secrets
 
     chosen = getattr(arguments, "log_format", None)
@@ -185,7 +186,7 @@ def run_program(
     except Exception as error:
         for kind, code in codes:
             if isinstance(error, kind):
-                print(without_secrets(f"{program}: {error}"), file=sys.stderr)
+                print(indented(without_secrets(f"{program}: {error}")), file=sys.stderr)
                 return code
         # A mistake of ours, told in full.
         logging.getLogger(program).exception("ended by an unexpected error")

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator
+from starlette.requests import ClientDisconnect
 
 from api.rest.errors import RestError
 from api.rest.models import ErrorMessage, json_bytes
@@ -48,11 +49,15 @@ async def _raw_body(request: Request) -> bytes:
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > _MAX_BODY_BYTES:
         raise _too_large()
-    async for part in request.stream():
-        size += len(part)
-        if size > _MAX_BODY_BYTES:
-            raise _too_large()
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > _MAX_BODY_BYTES:
+                raise _too_large()
+            parts.append(part)
+    except ClientDisconnect as error:
+        # No fault of the worker's, and nobody is there who could read the answer.
+        raise RestError(400, "The connection ended before the request body did") from error
     body = b"".join(parts)
     if body and "content-type" not in request.headers:
         raise RestError(415, "HTTP 415 Unsupported Media Type")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
+from connect.config.bounded_files import read_regular_file
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.properties import parse_properties
 from connect.config.secrets import is_secret_name, remember, remember_properties
@@ -41,17 +42,47 @@ CONFIG_PROVIDERS = "config.providers"
 ALLOWED_PATHS = "allowed.paths"
 ALLOWLIST_PATTERN = "allowlist.pattern"
 
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
-
 
 def has_reference(value: str) -> bool:
     """Return whether a property value contains a `${provider:key}`, of a known provider or not."""
-    return _REFERENCE.search(value) is not None
+    return next(_references(value), None) is not None
 
 
 def is_reference(value: str) -> bool:
     """Return whether a property value is nothing but one `${provider:key}`."""
-    return _REFERENCE.fullmatch(value.strip()) is not None
+    text = value.strip()
+    found = next(_references(text), None)
+    return found is not None and (found.begin, found.end) == (0, len(text))
+
+
+class _Reference(NamedTuple):
+    """`${name:path:key}` or `${name:key}` in a text, from `begin` to before `end`."""
+
+    begin: int
+    end: int
+    name: str
+    path: str
+    key: str
+
+
+def _references(text: str) -> Iterator[_Reference]:
+    """Yield the references in a text, first to last.
+
+    By hand: a regular expression takes the fourth power of the length of some texts, and whoever
+    may validate a config chooses them.
+    """
+    end = 0
+    while (begin := text.find("${", end)) >= 0:
+        close = text.find("}", begin)
+        if close < 0:
+            return
+        end = close + 1
+        name, colon, rest = text[begin + 2 : close].partition(":")
+        path, second, key = rest.partition(":")
+        if second:
+            yield _Reference(begin, end, name, path, key)
+        elif colon:
+            yield _Reference(begin, end, name, "", rest)
 
 
 class ConfigProvider(ABC):
@@ -127,7 +158,7 @@ class FileConfigProvider(ConfigProvider):
         if permitted is None:
             return {}
         try:
-            return parse_properties(permitted.read_text(encoding="utf-8"))
+            return parse_properties(read_regular_file(permitted).decode())
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"Could not read properties from file {path}: {error}") from error
 
@@ -147,7 +178,7 @@ class DirectoryConfigProvider(ConfigProvider):
             return {}
         try:
             return {
-                entry.name: entry.read_text(encoding="utf-8")
+                entry.name: read_regular_file(entry).decode()
                 for entry in directory.iterdir()
                 if entry.is_file()
             }
@@ -241,25 +272,36 @@ class ConfigProviders:
         fetched: dict[tuple[str, str], Mapping[str, str]] = {}
         ttls: list[float] = []
 
-        def replacement(found: re.Match[str]) -> str:
-            name, path, key = found.group(1), found.group(2) or "", found.group(3)
-            provider = self._providers.get(name)
+        def value_of(found: _Reference) -> str | None:
+            source = (found.name, found.path)
+            provider = self._providers.get(found.name)
             if provider is None:
-                return found.group()
-            if (name, path) not in fetched:
-                fetched[name, path] = provider.get(path)
-                ttl = provider.ttl_s(path)
+                return None
+            if source not in fetched:
+                fetched[source] = provider.get(found.path)
+                ttl = provider.ttl_s(found.path)
                 if ttl is not None:
                     ttls.append(ttl)
-            value = fetched[name, path].get(key)
-            if value is not None and is_secret_name(key):
+            value = fetched[source].get(found.key)
+            if value is not None and is_secret_name(found.key):
                 # The property that it is for may have any name.
                 remember([value])
-            return found.group() if value is None else value
+            return value
 
-        values = {key: _REFERENCE.sub(replacement, value) for key, value in props.items()}
+        values = {key: _replaced(value, value_of) for key, value in props.items()}
         remember_properties(values)
         return ResolvedConfig(values, min(ttls, default=None))
+
+
+def _replaced(text: str, value_of: Callable[[_Reference], str | None]) -> str:
+    """Return a text with values in place of references, as far as they have any."""
+    parts, done = [], 0
+    for found in _references(text):
+        value = value_of(found)
+        if value is not None:
+            parts += [text[done : found.begin], value]
+            done = found.end
+    return "".join([*parts, text[done:]])
 
 
 def _make_provider(

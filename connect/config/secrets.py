@@ -25,12 +25,11 @@ __all__ = [
 _SECRET = re.compile(
     r"passw|passphrase|secret|jaas|credential|token$|^ssl\..*key$|\.ssl\..*key$", re.IGNORECASE
 )
-# Options of a login module.
-_OPTION = re.compile(
-    r"""(?:\w*(?:passw|passphrase|secret|token)\w*|ssl\.keystore\.key)\s*=\s*
-    (?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""",
-    re.IGNORECASE | re.VERBOSE,
-)
+# Options of a login module: a name with its sign, which names are those of secrets, and a value. No
+# quantifier gives back what it took: that would need the third power of the length of some texts.
+_OPTION = re.compile(r"(?<!\w)(ssl\.keystore\.key|\w++)\s*+=\s*+", re.IGNORECASE)
+_SECRET_OPTION = re.compile(r"passw|passphrase|secret|token|\.key$", re.IGNORECASE)
+_VALUE = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|([^\s;"']++)""")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _URL = re.compile(r"[a-z][\w+.-]*://", re.IGNORECASE)
 _USER_INFO = re.compile(r"[^:/?#]*://[^:/?#@]*:([^?#]*)@")
@@ -38,6 +37,8 @@ _HIDDEN = "[hidden]"
 # Shorter values would remove common words from the log, and are no secrets worth the name.
 _SHORTEST = 6
 _MOST = 2_000
+# Whoever may validate a config chooses values, and each is kept in seven forms.
+_LONGEST, _MOST_CHARACTERS = 256 << 10, 4 << 20
 # Lines of a private key that are shorter are its frame.
 _PEM_LINE = 32
 
@@ -71,16 +72,18 @@ def remember_secret(value: str) -> None:
 
 def remember(secrets: Iterable[str]) -> None:
     """Remember secrets, such as a token that was just fetched, in each form that texts may quote
-    them in. The oldest of very many go."""
+    them in. The oldest of very many go, and none longer than 256 KiB is kept."""
     global _pattern
     new = [form for text in secrets for form in _forms(text) if form not in _known]
     if not new:
         return
     with _lock:
-        for text in new:
-            _known[text] = None
-            if len(_known) > _MOST:
-                del _known[next(iter(_known))]
+        _known.update(dict.fromkeys(new))
+        characters = sum(map(len, _known))
+        while len(_known) > _MOST or characters > _MOST_CHARACTERS:
+            oldest = next(iter(_known))
+            characters -= len(oldest)
+            del _known[oldest]
         longest_first = sorted(_known, key=len, reverse=True)
         _pattern = re.compile("|".join(map(re.escape, longest_first)))
 
@@ -96,7 +99,7 @@ def _secrets_of(value: str) -> Iterator[str]:
     if _URL.match(text):
         yield from _of_url(text)
         return
-    options = [next(filter(None, groups), "") for groups in _OPTION.findall(text)]
+    options = list(_secret_options(text))
     for option in options:
         yield option
         yield _ESCAPED.sub(r"\1", option)
@@ -104,6 +107,16 @@ def _secrets_of(value: str) -> Iterator[str]:
         yield text
     if "PRIVATE KEY" in text:
         yield from (line for line in text.split() if len(line) >= _PEM_LINE)
+
+
+def _secret_options(text: str) -> Iterator[str]:
+    at = 0
+    while (option := _OPTION.search(text, at)) is not None:
+        at = option.end()
+        value = _VALUE.match(text, at) if _SECRET_OPTION.search(option[1]) else None
+        if value is not None:
+            at = value.end()
+            yield next(filter(None, value.groups()), "")
 
 
 def _of_url(url: str) -> Iterator[str]:
@@ -121,7 +134,7 @@ def _of_url(url: str) -> Iterator[str]:
 
 def _forms(text: str) -> Iterator[str]:
     """Yield a secret as it is, as Python's repr and JSON write it, and as URLs do."""
-    if len(text) < _SHORTEST:
+    if not _SHORTEST <= len(text) <= _LONGEST:
         return
     yield from dict.fromkeys(
         (

@@ -25,10 +25,12 @@ __all__ = [
 HIDDEN = "[hidden]"
 
 _JAVA_TRIM = "".join(chr(code) for code in range(0x21))
-_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_BLANKS = " \t\n\x0b\f\r"
+"""What Java's lists may have around commas. A regular expression that splits there would take the
+square of the length of a text of blanks."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?[fFdD]?)"
 )
 
 
@@ -100,7 +102,7 @@ def parse_value(key: str, text: str | None, kind: ConfigType) -> ConfigScalar:
         remember_secret(trimmed)
         return SecretStr(trimmed)
     if kind is ConfigType.LIST:
-        return tuple(_COMMA.split(trimmed)) if trimmed else ()
+        return tuple(part.strip(_BLANKS) for part in trimmed.split(",")) if trimmed else ()
     if kind is ConfigType.BOOLEAN:
         return _parse_boolean(key, text, trimmed)
     if kind is ConfigType.DOUBLE:

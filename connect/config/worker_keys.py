@@ -15,6 +15,7 @@ from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, Vali
 
 __all__ = [
     "ALLOWED_FILES",
+    "ALLOWED_SERVERS",
     "ALLOWED_URLS",
     "DISTRIBUTED_CONFIG_DEF",
     "STANDALONE_CONFIG_DEF",
@@ -24,6 +25,7 @@ __all__ = [
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 """In Kafka these two are Java system properties."""
+ALLOWED_SERVERS = "connector.client.allowed.bootstrap.servers"
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _STRING, _LIST, _CLASS, _BOOLEAN = (
@@ -142,6 +144,14 @@ _WORKER_KEYS = (
         (),
         "Files with keys and assertions for tokens, keytabs and ticket caches that connectors' "
         "configs may name. Also as -D in KAFKA_OPTS.",
+    ),
+    _key(
+        ALLOWED_SERVERS,
+        _LIST,
+        (),
+        "Hosts, or HOST:PORT, that bootstrap.servers in connectors' configs may name. Empty: all, "
+        "as in Java. A connector without a login of its own uses that of a JAAS file (KAFKA_OPTS) "
+        "wherever its config leads.",
     ),
     _key(
         "metric.reporters",

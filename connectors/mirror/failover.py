@@ -10,8 +10,10 @@ by now. Topics that no flow copies are left out.
 
 from __future__ import annotations
 
+import logging
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -27,8 +29,9 @@ from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoints.store import CheckpointReader
 from connectors.mirror.config import clients as client_configs
-from connectors.mirror.filters import topic_filter
+from connectors.mirror.filters import DefaultTopicFilter, topic_filter
 from connectors.mirror.formats import Checkpoint
+from connectors.mirror.inspect.cluster_queries import refuse_hidden
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import (
     GroupOffset,
@@ -39,6 +42,11 @@ from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.clusters import contact
 
 __all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves", "plan_move"]
+
+_LOG = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[\w.-]+")
+"""A group that a pattern may name, rather than describe."""
 
 _CLOSE_S = 2.0
 _CONTACT_S = 8.0
@@ -121,9 +129,14 @@ def plan_move(
 def _live(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
     _contact(clusters, deadline)
     with closing(ConsumerGroups(_admin(clusters, "from"))) as source:
-        wanted = [group for group in source.list_groups(deadline) if groups.fullmatch(group)]
+        wanted = {group for group in source.list_groups(deadline) if groups.fullmatch(group)}
+        # A listing leaves out what the user may not describe.
+        if _NAME.fullmatch(groups.pattern):
+            wanted.add(groups.pattern)
         found = source.committed(sorted(wanted), deadline)
-    unreadable = {g: str(each) for g, each in found.items() if isinstance(each, ConnectError)}
+    hidden = _hidden_topics(clusters)
+    unreadable: dict[str, str] = {} if hidden is None else dict.fromkeys(found, hidden)
+    unreadable |= {g: str(each) for g, each in found.items() if isinstance(each, ConnectError)}
     targets = [
         target
         for group, offsets in found.items()
@@ -140,6 +153,27 @@ def _contact(clusters: MoveClusters, deadline: Deadline) -> None:
     props = _admin(clusters, "from")
     with closing(Admin(props)) as admin:
         contact(admin, "of the groups", props, min(_CONTACT_S, max(1.0, deadline.remaining())))
+
+
+def _hidden_topics(clusters: MoveClusters) -> str | None:
+    """Return why offsets of some topics cannot be seen that the flow names one by one; None if
+    they all can. The brokers leave such topics out of a group's offsets."""
+    topics = None if clusters.there is None else topic_filter(clusters.there)
+    if not isinstance(topics, DefaultTopicFilter):
+        return None
+    with closing(Admin(_admin(clusters, "from"))) as admin:
+        return _hidden(admin, topics.include.literals())
+
+
+def _hidden(admin: Admin, topics: Collection[str]) -> str | None:
+    """Return which of these topics the user may not describe, and what to grant; None: none."""
+    try:
+        refuse_hidden(admin, topics, "Describe")
+    except ConnectError as error:
+        if not_authorized(error):
+            return str(error)
+        raise
+    return None
 
 
 def _targets(
@@ -200,7 +234,10 @@ def _places(
     try:
         translator.open(deadline, need_syncs=False)
         wanted = [GroupOffset(r.group, r.topic, r.partition, r.offset, r.metadata) for r in rows]
-        return translator.translate(wanted, deadline)
+        places = translator.translate(wanted, deadline)
+        if translator.map_refused is not None:
+            _LOG.error("Offsets are less exact, without the offset map: %s", translator.map_refused)
+        return places
     finally:
         translator.close(Deadline(_CLOSE_S))
 
@@ -300,6 +337,9 @@ def _completed(
     try:
         committed = target.committed({row.group for row in known}, deadline)
         topics = admin.list_topics(max(1.0, deadline.remaining()))
+        reason = _hidden(admin, {row.new_topic for row in known} - topics.keys())
+        if reason is not None:
+            _LOG.error("The groups' offsets on the new cluster are not all known: %s", reason)
         ends = admin.end_offsets(
             {
                 (row.new_topic, row.partition)

@@ -15,7 +15,9 @@ from connect.clients.permissions import Operation, Resource
 from connectors.mirror.config.clients import Side
 
 __all__ = [
+    "OTHERS",
     "PERMISSIONS",
+    "READERS",
     "TOOLS",
     "Feature",
     "FlowNames",
@@ -50,10 +52,32 @@ class Feature(Enum):
     BACKFILL = "backfill"
     ARCHIVE = "archive"
     RESTORE = "restore"
+    LAG = "lag"
+    WHY = "why"
+    TRANSLATE = "translate"
+    COMMIT = "translate --commit"
+    PAUSE = "pause"
+    SINK = "sink connectors"
+    DEAD_LETTERS = "dead letter queue"
+    SOURCE = "source connectors"
+    MIRRORMAKER_1 = "kafka-mirror-maker"
 
 
-TOOLS = frozenset({Feature.AUDIT, Feature.BACKFILL, Feature.ARCHIVE, Feature.RESTORE})
-"""Programs beside the flow. They need the rows of copying, too."""
+READERS = frozenset({Feature.AUDIT, Feature.LAG, Feature.WHY, Feature.TRANSLATE})
+"""Programs that a principal of their own may run: their rows are all that they need."""
+
+TOOLS = READERS | {
+    Feature.BACKFILL,
+    Feature.ARCHIVE,
+    Feature.RESTORE,
+    Feature.COMMIT,
+    Feature.PAUSE,
+}
+"""Programs beside the flow. Those that are no readers need the rows of copying or of translation,
+too."""
+
+OTHERS = frozenset({Feature.SINK, Feature.DEAD_LETTERS, Feature.SOURCE, Feature.MIRRORMAKER_1})
+"""What is no part of a flow of MirrorMaker 2."""
 
 
 class Pattern(NamedTuple):
@@ -86,6 +110,8 @@ class FlowNames:
     heartbeats: str
     copied_heartbeats: str
     quarantine: str = ""
+    sink_group: str = ""
+    dead_letters: str = ""
 
 
 class RequiredPermission(NamedTuple):
@@ -174,6 +200,8 @@ _BEATS, _COPIED_BEATS = _one(lambda n: n.heartbeats), _one(lambda n: n.copied_he
 _QUARANTINE, _WORKER_GROUP = _one(lambda n: n.quarantine), _one(lambda n: n.worker_group)
 _BACKFILL_GROUP = _one(lambda n: f"{n.worker_group}-backfill")
 _ARCHIVE_GROUP = _one(lambda n: f"{n.worker_group}-archive")
+_OFFSETS, _CONFIGS = _one(lambda n: n.worker_topics[0]), _one(lambda n: n.worker_topics[2])
+_SINK_GROUP, _DEAD_LETTERS = _one(lambda n: n.sink_group), _one(lambda n: n.dead_letters)
 
 PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, _GROUP, _WORKER_GROUP, (_READ,), Feature.WORKER),
@@ -198,8 +226,9 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, Resource.CLUSTER, _cluster, (_ALTER,), Feature.ACL_SYNC),
     _Row(_target, Resource.TRANSACTIONAL_ID, _transactional_ids, (_WRITE,), Feature.EXACTLY_ONCE),
     _Row(_target, _TOPIC, _QUARANTINE, (_CREATE, _WRITE), Feature.QUARANTINE),
-    _Row(_source, _TOPIC, _topics, (_READ,), Feature.AUDIT),
-    _Row(_target, _TOPIC, _copies, (_READ,), Feature.AUDIT),
+    _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.AUDIT),
+    _Row(_target, _TOPIC, _copies, (_READ, _DESCRIBE_CONFIGS), Feature.AUDIT),
+    _Row(_target, _TOPIC, _OFFSETS, (_READ,), Feature.AUDIT),
     _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.BACKFILL),
     _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.ARCHIVE),
     _Row(_source, _GROUP, _ARCHIVE_GROUP, (_READ,), Feature.ARCHIVE),
@@ -207,6 +236,35 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, _TOPIC, _copies, (_READ, _DESCRIBE_CONFIGS), Feature.RESTORE),
     _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.RESTORE),
     _Row(_target, _TOPIC, _CHECKPOINTS, _OWN, Feature.RESTORE),
+    _Row(_source, _TOPIC, _topics, (_DESCRIBE,), Feature.LAG),
+    _Row(_target, _GROUP, _WORKER_GROUP, (_DESCRIBE,), Feature.LAG),
+    _Row(_target, _TOPIC, _OFFSETS, (_READ,), Feature.LAG),
+    _Row(_target, _TOPIC, _CONFIGS, (_READ,), Feature.LAG),
+    _Row(_source, _TOPIC, _topics, (_DESCRIBE,), Feature.WHY),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.WHY),
+    _Row(_beside_syncs, _TOPIC, _SYNCS, (_READ,), Feature.WHY),
+    _Row(_beside_syncs, _TOPIC, _MAP, (_READ,), Feature.WHY),
+    _Row(_target, _TOPIC, _copies, (_DESCRIBE,), Feature.WHY),
+    _Row(_target, _GROUP, _groups, (_DESCRIBE,), Feature.WHY),
+    _Row(_target, _GROUP, _WORKER_GROUP, (_DESCRIBE,), Feature.WHY),
+    _Row(_target, _TOPIC, _OFFSETS, (_READ,), Feature.WHY),
+    _Row(_target, _TOPIC, _CONFIGS, (_READ,), Feature.WHY),
+    _Row(_source, _TOPIC, _topics, (_DESCRIBE,), Feature.TRANSLATE),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.TRANSLATE),
+    _Row(_beside_syncs, _TOPIC, _SYNCS, (_READ,), Feature.TRANSLATE),
+    _Row(_beside_syncs, _TOPIC, _MAP, (_READ,), Feature.TRANSLATE),
+    _Row(_target, _TOPIC, _copies, (_DESCRIBE,), Feature.TRANSLATE),
+    _Row(_target, _GROUP, _groups, (_DESCRIBE,), Feature.TRANSLATE),
+    _Row(_target, _TOPIC, _copies, (_READ,), Feature.COMMIT),
+    _Row(_target, _GROUP, _groups, (_READ,), Feature.COMMIT),
+    _Row(_target, _TOPIC, _CONFIGS, (_READ, _WRITE), Feature.PAUSE),
+    _Row(_target, _GROUP, _SINK_GROUP, (_READ,), Feature.SINK),
+    _Row(_target, _TOPIC, _topics, (_READ,), Feature.SINK),
+    _Row(_target, _TOPIC, _DEAD_LETTERS, (_CREATE, _WRITE), Feature.DEAD_LETTERS),
+    _Row(_target, _TOPIC, _copies, (_CREATE, _WRITE), Feature.SOURCE),
+    _Row(_source, _GROUP, _WORKER_GROUP, (_READ,), Feature.MIRRORMAKER_1),
+    _Row(_source, _TOPIC, _topics, (_READ,), Feature.MIRRORMAKER_1),
+    _Row(_target, _TOPIC, _copies, (_CREATE, _WRITE), Feature.MIRRORMAKER_1),
 )
 
 

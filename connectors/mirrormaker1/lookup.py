@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import confluent_kafka
 
 from connect.clients.config.properties import wire_settings
+from connect.clients.errors import from_librdkafka
 from connect.clients.groups.fetch_offsets import fetch_committed
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.one_shot_threads import OneShotThreads
@@ -31,12 +32,18 @@ _CREATION_S, _CREATION_TURN_S = 5.0, 0.1
 
 _CLOSE_S = 1.0
 
+_HIDDEN = (
+    "the source does not let us describe it (TOPIC_AUTHORIZATION_FAILED); grant Read on topic {}, "
+    "or exclude it"
+)
+_NEEDED = "Create and Write on topic {} at the target"
+
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
     """The answer: topics with their partition counts. `wanted`: of the source, the ones to mirror.
-    `committed`: offsets of the group. `missing`: topics that the target does not have and does not
-    create, each with the reason."""
+    `committed`: offsets of the group. `missing`: topics that the source hides, or that the target
+    does not have and does not create, each with the reason."""
 
     wanted: Mapping[str, int]
     target: Mapping[str, int]
@@ -110,11 +117,17 @@ class Lookup:
         listed = self._source.list_topics(_TIMEOUT_S)
         wanted = {name: listed[name] for name in self._topics.choose(listed)}
         target = self._target.list_topics(_TIMEOUT_S)
-        missing = self._create([name for name in sorted(copied) if name not in target])
+        hidden = {name: _HIDDEN.format(name) for name in self._hidden(listed)}
+        missing = hidden | self._create([name for name in sorted(copied) if name not in target])
         if any(name not in target and name not in missing for name in copied):
             target = self._target.list_topics(_TIMEOUT_S)
         offsets = self._committed() if committed else {}
         return Clusters(wanted, target, offsets, missing)
+
+    def _hidden(self, listed: Collection[str]) -> set[str]:
+        """Return the topics that the list names and that the user may not describe: a listing
+        leaves them out."""
+        return self._source.forbidden_topics(self._topics.named - set(listed), _TIMEOUT_S)
 
     def _create(self, names: list[str]) -> dict[str, str]:
         """Ask the target for these topics as a producer does, and wait a moment for their creation.
@@ -144,7 +157,7 @@ class Lookup:
                 "it does not exist, and the target does not create it: create it, or set "
                 "auto.create.topics.enable=true on the brokers"
             )
-        return str(found.error.str())
+        return str(from_librdkafka(found.error, f"Creating topic {name}", _NEEDED.format(name)))
 
     def _committed(self) -> dict[TopicPartition, int]:
         found = fetch_committed(self._wire, [self._group], Deadline(_TIMEOUT_S))[self._group]

@@ -21,7 +21,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import source_admin
-from connectors.mirror.inspect.cluster_queries import asking
+from connectors.mirror.inspect.cluster_queries import asking, refuse_hidden
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import look_at_flow
 from connectors.mirror.inspect.stored_progress import stored_positions
@@ -77,16 +77,21 @@ def flow_rows(flow: DedicatedFlow, topics: Collection[str] | None) -> list[Parti
     has workers. Raises one of `connect.errors`."""
     client = flow.client("offset-checker")
     with closing(Admin(client)) as target, asking("target", client):
-        exists = flow.offsets_topic.name in target.list_topics(_TIMEOUT_S)
+        name = flow.offsets_topic.name
+        exists = name in target.list_topics(_TIMEOUT_S)
+        if not exists:
+            refuse_hidden(target, [name])
     stored = stored_positions(flow.config, flow.offsets_topic.name, client) if exists else {}
     live = look_at_flow(flow)
     properties = source_admin(flow.properties)
     with closing(Admin(properties)) as source:
         with asking("source", properties):
             counts = source.list_topics(_TIMEOUT_S)
+        known = {*stored, *live.assigned}
+        refuse_hidden(source, {topic for topic, _ in known} - counts.keys(), "Describe")
         keys = {
             key
-            for key in {*stored, *live.assigned}
+            for key in known
             if key[1] < counts.get(key[0], 0) and (topics is None or key[0] in topics)
         }
         ends = source.end_offsets(keys, _TIMEOUT_S)

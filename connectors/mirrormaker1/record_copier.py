@@ -285,7 +285,7 @@ def _reason(
     consumed: ConsumedRecord, produced: ProducedRecord, error: confluent_kafka.KafkaError
 ) -> ConnectError:
     what = f"writing the record of {consumed.topic}-{consumed.partition} at {consumed.offset}"
-    return from_librdkafka(error, f"{what} to {produced.topic}", f"Write on {produced.topic}")
+    return from_librdkafka(error, f"{what} to {produced.topic}", f"Write on topic {produced.topic}")
 
 
 def _consumed(message: Any) -> ConsumedRecord:

@@ -42,6 +42,7 @@ class SourceGroup:
         """`on_revoked`: they can still be committed in the call. `on_lost`: other members may have
         them. Raises `ConfigError`."""
         self.group = props["group.id"]
+        self._needed = f"Read on group {self.group} and its topics"
         config = librdkafka_config(props, "consumer")
         strategy = str(config.get("partition.assignment.strategy", ""))
         # With the newer group protocol (KIP-848) the broker assigns, and always step by step.
@@ -157,13 +158,11 @@ class SourceGroup:
     def _warn(self, error: Any) -> None:
         _LOG.warning(
             "%s; the offsets are committed with the next ones, or copied again by the next member",
-            from_librdkafka(error, f"Committing offsets of group {self.group}"),
+            from_librdkafka(error, f"Committing offsets of group {self.group}", self._needed),
         )
 
     def _judge(self, error: confluent_kafka.KafkaError) -> None:
-        found = from_librdkafka(
-            error, f"Consuming in group {self.group}", f"Read on group {self.group} and its topics"
-        )
+        found = from_librdkafka(error, f"Consuming in group {self.group}", self._needed)
         if error.fatal() or error.code() in _REFUSED:
             raise ConnectError(str(found))
         _LOG.warning("%s", found)

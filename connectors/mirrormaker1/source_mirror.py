@@ -14,6 +14,7 @@ import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
+from connect.clients.errors import translated
 from connect.clients.librdkafka import factory
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, RetriableError
@@ -45,6 +46,7 @@ _DRAIN_S = 10.0
 
 _LOOK_S, _RETRY_LOOK_S = 60.0, 2.0
 _CHECK_S, _TELL_S = 1.0, 30.0
+_SHOWN = 5
 _BUFFER_KB = 32 * 1024
 """Java's buffer.memory; librdkafka's own default is 1 GiB."""
 
@@ -97,6 +99,13 @@ class SourceMirror:
     @property
     def name(self) -> str:
         return self._source.name
+
+    @property
+    def _needed(self) -> str:
+        """Return what a producer needs that may write nothing: it is refused before its first
+        record (KIP-679)."""
+        topics = ", ".join(self._subscribed[:_SHOWN]) or "to be written"
+        return f"Write on topic {topics}; on brokers before 2.8 IdempotentWrite on the cluster, too"
 
     def stop(self) -> None:
         """Ask `run` to end. Thread-safe."""
@@ -160,7 +169,9 @@ class SourceMirror:
         if by_bytes:
             self._batches.step(_SHORT_TURN_S if by_record else _TURN_S)
         wait_s = 0.0 if by_bytes else _SHORT_TURN_S if self._records.full else _TURN_S
-        self._records.take(self._group.poll(_RECORDS, wait_s))
+        consumed = self._group.poll(_RECORDS, wait_s)
+        with translated("Writing to the target", self._needed):
+            self._records.take(consumed)
         self._hold_back()
         self._look()
         self._commit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from connect.clients.librdkafka.admin import BROKER_INTERNAL_TOPICS
@@ -11,6 +12,9 @@ from connect.errors import ConfigError
 __all__ = ["TopicList"]
 
 
+_NAME = re.compile(r"[\w.-]+", re.ASCII)
+
+
 class TopicList:
     """The topics of one of the two options."""
 
@@ -18,6 +22,9 @@ class TopicList:
         """`option`: as the user wrote it, for errors. Raises `ConfigError`."""
         self._excludes = excludes
         self._pattern = _compile(option, text)
+        parts = [] if excludes else _joined(text).split("|")
+        self.named = frozenset(part for part in parts if _NAME.fullmatch(part))
+        """The topics that the list names one by one."""
 
     def matches(self, topic: str) -> bool:
         """Whether this topic is mirrored."""
@@ -43,7 +50,7 @@ class TopicList:
 def _compile(option: str, text: str) -> JavaRegex:
     """Compile a list as Kafka's tools read it: a comma means `|`, spaces and surrounding quotes do
     not count."""
-    pattern = text.replace(",", "|").replace(" ", "").strip("\"'")
+    pattern = _joined(text)
     if not pattern:
         raise ConfigError(f"Invalid value {text!r} for {option}: name at least one topic")
     try:
@@ -53,3 +60,7 @@ def _compile(option: str, text: str) -> JavaRegex:
             f"Invalid value {text} for {option}: {error}. Use a Java regular expression, such as "
             "'orders|payments.*' or '.*' for all topics"
         ) from error
+
+
+def _joined(text: str) -> str:
+    return text.replace(",", "|").replace(" ", "").strip("\"'")

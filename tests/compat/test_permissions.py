@@ -16,7 +16,7 @@ from connectors.mirrormaker.check.check import check as checked
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.mirror_maker import plan_flows
 from connectors.mirrormaker.permissions import flow_features
-from connectors.mirrormaker.required_permissions import TOOLS, Feature
+from connectors.mirrormaker.required_permissions import OTHERS, TOOLS, Feature
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
@@ -236,7 +236,7 @@ def test_check_asks_for_each_permission_and_changes_nothing(
     config = MirrorMakerConfig.from_properties(guarded.properties("", extra))
     (plan,) = plan_flows(config)
     features = flow_features(config, plan)
-    assert features | TOOLS == set(Feature)
+    assert features | TOOLS | OTHERS == set(Feature)
     guarded.grant(features, extra=extra)
     before = [topic_names(cluster.bootstrap_servers) for cluster in clusters]
 

@@ -38,9 +38,11 @@ def sasl_properties(listener: str) -> dict[str, str]:
     }
 
 
-def tls_properties(listener: str, authority: Authority, host: str) -> dict[str, str]:
+def tls_properties(
+    listener: str, authority: Authority, host: str, *, expired: bool = False
+) -> dict[str, str]:
     prefix = f"listener.name.{listener}.ssl"
-    key, certificate = authority.issue("broker", host)
+    key, certificate = authority.issue("broker", host, expired=expired)
     return {
         f"{prefix}.keystore.type": "PEM",
         f"{prefix}.keystore.key": key,

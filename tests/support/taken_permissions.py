@@ -19,6 +19,7 @@ from confluent_kafka.admin import NewPartitions
 from connect.clients.permissions import Operation
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
 from connectors.mirrormaker.required_permissions import (
+    OTHERS,
     TOOLS,
     Feature,
     RequiredPermission,
@@ -36,7 +37,17 @@ from tests.support.topics import admin, alter_topic, create_topic, has_topic
 from tests.support.transformed import JSON_VALUES, SMT, transforms
 from tests.support.waiting import wait_until
 
-__all__ = ["USER", "Mode", "Row", "names", "rows", "said"]
+__all__ = [
+    "USER",
+    "Mode",
+    "Row",
+    "in_words_of_the_page",
+    "log_texts",
+    "named_by",
+    "names",
+    "rows",
+    "said",
+]
 
 USER = "taken"
 _SOON_S, _TIMEOUT_S = 60.0, 30.0
@@ -56,6 +67,7 @@ _IN_SENTENCES = {"<topics>": "orders", "A.*": "A.orders", "<groups>": "readers"}
 """What stands for a pattern of the table in a sentence."""
 _ALONE = {
     *TOOLS,
+    *OTHERS,
     Feature.EXACTLY_ONCE,
     Feature.QUARANTINE,
     # It copies permissions, also those of the user who lacks one.
@@ -127,7 +139,11 @@ def rows() -> Iterator[Row]:
 
 def names(row: Row, sentence: str) -> bool:
     """Whether a sentence in the page's words says to grant what the row leaves out."""
-    wanted = row.permission
+    return named_by(row.permission, sentence)
+
+
+def named_by(wanted: RequiredPermission, sentence: str) -> bool:
+    """Whether a sentence in the page's words says to grant this permission of the page."""
     name = _IN_SENTENCES.get(str(wanted.pattern), wanted.pattern.name)
     what = " ".join(filter(None, (wanted.resource.value, name)))
     return any(
@@ -213,18 +229,27 @@ class _Taken:
 
     def in_words_of_the_page(self, text: str) -> str:
         """The text without names, numbers and ports of its own."""
-        flow, guarded = self.guarded.flow, self.guarded
-        for own, word in (
-            (self._aside, "<quarantine>"),
-            (guarded.topic, "orders"),
-            (guarded.group, "readers"),
-            (flow.a, "A"),
-            (flow.b, "B"),
-        ):
-            text = text.replace(own, word)
-        text = re.sub(r"\b(?:127\.0\.0\.1|localhost):\d+", "broker:9092", text)
-        text = re.sub(r" \(after \d+ ms\)", "", text)
-        return re.sub(r"^[\w.]+: (?=[A-Z])", "", " ".join(text.split()))
+        return in_words_of_the_page(self.guarded, text.replace(self._aside, "<quarantine>"))
+
+
+def in_words_of_the_page(guarded: Guarded, text: str) -> str:
+    """The text without the flow's names, and without numbers and ports."""
+    flow = guarded.flow
+    for own, word in (
+        (guarded.topic, "orders"),
+        (guarded.group, "readers"),
+        (flow.a, "A"),
+        (flow.b, "B"),
+    ):
+        text = text.replace(own, word)
+    text = re.sub(r"\b(?:127\.0\.0\.1|localhost):\d+", "broker:9092", text)
+    text = re.sub(r" \(after \d+ ms\)", "", text)
+    return re.sub(r"^[\w.]+: (?=[A-Z])", "", " ".join(text.split()))
+
+
+def log_texts(log: Path) -> list[str]:
+    """The messages of a log so far."""
+    return [_LOG_LINE.sub(r"\1", line) for line in log.read_text().splitlines()]
 
 
 def _texts(document: object) -> Iterator[str]:
@@ -255,7 +280,7 @@ def said(
     def heard() -> bool:
         assert mirror.running(), log.read_text()
         taken.provoke()
-        texts = [_LOG_LINE.sub(r"\1", line) for line in log.read_text().splitlines()]
+        texts = log_texts(log)
         with suppress(URLError, json.JSONDecodeError):
             texts += _texts(health_of(listener))
         found.update(taken.in_words_of_the_page(text) for text in texts if "rant " in text)

@@ -1,7 +1,7 @@
 """The table of sentences of docs/reference/permissions.md.
 
 `python -m tests.support.taken_permissions_page` starts two clusters, leaves out each permission for
-which the page has no sentence (or each of a MODE, or `all`), and writes what the mirrors said.
+which the page has no sentence (or each of a MODE or program, or `all`), and writes what was said.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,17 +19,36 @@ from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.pages import DOCS
 from tests.support.permissions import authorizing_cluster
-from tests.support.taken_permissions import USER, names, rows, said
+from tests.support.taken_from_mirrormaker1 import (
+    MirrorMaker1Row,
+    mirrormaker1_rows,
+    mirrormaker1_said,
+)
+from tests.support.taken_from_programs import (
+    CommandRow,
+    CopiedFlow,
+    command_rows,
+    copied_flow,
+)
+from tests.support.taken_from_workers import WorkerRow, worker_rows, worker_said
+from tests.support.taken_permissions import USER, Row, named_by, names, rows, said
 
-__all__ = ["PAGE", "Key", "guarded_pair", "on_page"]
+__all__ = ["PAGE", "AnyRow", "Key", "all_rows", "guarded_pair", "on_page"]
 
 PAGE = DOCS / "reference" / "permissions.md"
 _BEGIN = "<!-- From here made by `python -m tests.support.taken_permissions_page`; do not edit. -->"
 _END = "<!-- Until here, too. -->"
-_HEAD = ["| taken away | of cluster | flow | the mirror says |", "|---|---|---|---|"]
+_HEAD = ["| taken away | of cluster | flow or program | it says |", "|---|---|---|---|"]
 
 Key = tuple[str, str, str]
-"""Mode, cluster and permission."""
+"""Mode or program, cluster and permission."""
+
+AnyRow = Row | WorkerRow | MirrorMaker1Row | CommandRow
+
+
+def all_rows() -> list[AnyRow]:
+    """All that is tried, in the order of the page."""
+    return [*rows(), *worker_rows(), *mirrormaker1_rows(), *command_rows()]
 
 
 def on_page(page: str) -> dict[Key, str]:
@@ -67,27 +86,59 @@ def _shortest(sentences: Collection[str]) -> str:
     return min(sentences, key=lambda each: (len(each), each))
 
 
+class _Asked:
+    """Two clusters, and the one flow about which all commands ask."""
+
+    def __init__(self, pair: tuple[KafkaCluster, KafkaCluster], directory: Path) -> None:
+        self._pair = pair
+        self._directory = directory
+        self._stack = ExitStack()
+        self._flow: CopiedFlow | None = None
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def sentences(self, row: AnyRow, number: int) -> Collection[str]:
+        """What is said without a permission. Raises `DeadlineExceeded` if it is not named."""
+        folder = self._directory / str(number)
+        folder.mkdir()
+        if isinstance(row, WorkerRow):
+            return worker_said(self._pair[1], row, folder)
+        if isinstance(row, MirrorMaker1Row):
+            return mirrormaker1_said(self._pair, row, folder, folder / "log")
+        if isinstance(row, CommandRow):
+            if self._flow is None:
+                copied = copied_flow(self._pair, folder, folder / "log")
+                self._flow = self._stack.enter_context(copied)
+            return self._flow.said(row).naming(row.permission)
+        with closing(PortLease(cache_directory() / "ports")) as lease:
+            listener = f"http://{LOOPBACK}:{lease.port}"
+            heard = said(self._pair, row, folder, folder / "log", listener, partial(names, row))
+        return [each for each in heard if named_by(row.permission, each)]
+
+
 def main(arguments: Collection[str]) -> int:
     """Try the rows that the page lacks; those of the modes that are named; or `all`. Returns 1 if a
     permission was not named."""
-    wanted = list(rows())
+    wanted = all_rows()
     known = on_page(PAGE.read_text(encoding="utf-8"))
     found = {row.key: known[row.key] for row in wanted if row.key in known}
     missed = 0
-    with tempfile.TemporaryDirectory() as name, guarded_pair(kafka_runtime(), Path(name)) as pair:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        guarded_pair(kafka_runtime(), Path(name)) as pair,
+        closing(_Asked(pair, Path(name))) as asked,
+    ):
         for number, row in enumerate(wanted):
-            if row.key in found and "all" not in arguments and row.mode.value not in arguments:
+            if row.key in found and not {"all", row.key[0]} & set(arguments):
                 continue
-            folder = Path(name) / str(number)
-            with closing(PortLease(cache_directory() / "ports")) as lease:
-                listener = f"http://{LOOPBACK}:{lease.port}"
-                try:
-                    heard = said(pair, row, folder, folder / "log", listener, partial(names, row))
-                except DeadlineExceeded as error:
-                    print(f"{row.key}: {error}", file=sys.stderr)
-                    missed += 1
-                    continue
-            found[row.key] = _shortest([each for each in heard if names(row, each)])
+            try:
+                heard = asked.sentences(row, number)
+            except (DeadlineExceeded, AssertionError) as error:
+                print(f"{row.key}: {error}", file=sys.stderr, flush=True)
+                missed += 1
+                continue
+            found[row.key] = _shortest(heard)
             print(*row.key, found[row.key], sep=" | ", flush=True)
             in_order = {each.key: found[each.key] for each in wanted if each.key in found}
             page = PAGE.read_text(encoding="utf-8")

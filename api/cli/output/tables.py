@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from api.cli.output.control_characters import visible
+
 __all__ = ["TablePrinter", "rich_table", "table_printer"]
 
 
@@ -30,7 +32,7 @@ def rich_table(
         table.add_column(column, overflow="fold")
     for row in rows:
         # Not markup, because a topic's regular expression may look like a tag.
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     return table
 
 
@@ -42,10 +44,10 @@ class TablePrinter:
         self._out = out
 
     def heading(self, text: str) -> None:
-        print(f"\n== {text}", file=self._out)
+        print(f"\n== {visible(text)}", file=self._out)
 
     def line(self, text: str, style: str = "") -> None:
-        print(text, file=self._out)
+        print(visible(text), file=self._out)
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         shown = list(rows)
@@ -53,7 +55,7 @@ class TablePrinter:
         if shown:
             print("\t".join(columns), file=self._out)
         for row in shown:
-            print("\t".join(row), file=self._out)
+            print("\t".join(map(visible, row)), file=self._out)
 
 
 class _RichPrinter(TablePrinter):
@@ -65,10 +67,10 @@ class _RichPrinter(TablePrinter):
 
     def heading(self, text: str) -> None:
         self._console.print()
-        self._console.rule(Text(text, "bold"), align="left")
+        self._console.rule(Text(visible(text), "bold"), align="left")
 
     def line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(text, style))
+        self._console.print(Text(visible(text), style))
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         shown = list(rows)

@@ -47,6 +47,9 @@ from connect.protocol.error_codes import ErrorCode, code_facts
 
 __all__ = ["ClusterLink"]
 
+_IDEMPOTENT = "Write on a topic; on brokers before 2.8 IdempotentWrite on the cluster"
+"""Brokers ask for either before they know what will be written (KIP-679)."""
+
 log = logging.getLogger(__name__)
 
 # Version 4 is the first that can query a topic without creating it.
@@ -295,7 +298,9 @@ class ClusterLink:
         finally:
             connection.close()
         if response.error_code:
-            raise error_from_code(response.error_code, f"InitProducerId at {connection}")
+            raise error_from_code(
+                response.error_code, f"InitProducerId at {connection}", needs=_IDEMPOTENT
+            )
         if response.producer_id < 0 or response.producer_epoch < 0:
             raise CorruptData(
                 f"{connection} returned the invalid producer id {response.producer_id}, epoch"

@@ -50,5 +50,6 @@ def _state(group: str, code: int, state: str) -> str | ConnectError:
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return _DEAD
     if code:
-        return error_from_code(code, f"Describing group {group}")
+        what = f"Describing group {group}"
+        return error_from_code(code, what, needs=f"Describe on group {group}")
     return state

@@ -89,11 +89,15 @@ class Admin(AdminConnection):
         }
 
     def describe_topics(
-        self, names: Collection[str], timeout: float = DEFAULT_TIMEOUT_S
+        self,
+        names: Collection[str],
+        timeout: float = DEFAULT_TIMEOUT_S,
+        needed: str = "Describe",
     ) -> dict[str, TopicDescription]:
-        """Return the descriptions of these topics, without those that do not exist."""
+        """Return the descriptions of these topics, without those that do not exist. `needed`: the
+        operation to grant where the broker denies access, because more will be done than this."""
         described = {}
-        for name, found in self._asked_for(names, timeout).items():
+        for name, found in self._asked_for(names, timeout, needed).items():
             if isinstance(found, TopicDescription):
                 described[name] = found
             elif broker_code(found) != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -116,7 +120,7 @@ class Admin(AdminConnection):
         }
 
     def _asked_for(
-        self, names: Collection[str], timeout: float
+        self, names: Collection[str], timeout: float, needed: str = "Describe"
     ) -> dict[str, TopicDescription | ConnectError]:
         if not names:
             return {}
@@ -129,7 +133,7 @@ class Admin(AdminConnection):
         for name, future in futures.items():
             try:
                 result = self._answer(
-                    f"Describing topic {name}", future, timeout, f"Describe on topic {name}"
+                    f"Describing topic {name}", future, timeout, f"{needed} on topic {name}"
                 )
             except ConnectError as error:
                 found[name] = error

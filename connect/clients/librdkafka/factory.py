@@ -8,6 +8,7 @@ queue. They reach Python only while the owner polls, so every owner polls.
 from __future__ import annotations
 
 import logging
+import re
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
@@ -32,6 +33,7 @@ LOGGER_NAME = "connect.clients.librdkafka"
 
 # Often enough to show that a cluster is still unreachable, without flooding the log.
 _REPEAT_S = 30.0
+_INSTANCE = re.compile(r"#(?:producer|consumer)-\d+")
 
 
 class LibrdkafkaLog:
@@ -56,6 +58,9 @@ class LibrdkafkaLog:
         """
         quiet = self.closing or level <= logging.INFO or not self._due(args[0] if args else text)
         shown_level = logging.DEBUG if quiet else logging.WARNING
+        # Without the number of the instance, messages of one client after another are equal, of
+        # which the log shows a few.
+        args = tuple(_INSTANCE.sub("", each) if isinstance(each, str) else each for each in args)
         # The client's id may contain percent signs, which are no format.
         self._logger.log(shown_level, f"[%s] {text}", self._client_id, *args)
 

@@ -40,7 +40,7 @@ _OPTIONS = frozenset(
 )
 _CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(
-    r"""(?:\s+|//[^\n]*|/\*.*?\*/)*
+    r"""(?:\s+|//[^\n]*|/\*.*?(?:\*/|\Z))*
         (?: (?P<sign>[=;])
           | "(?P<double>(?:[^"\\]|\\.)*)"
           | '(?P<single>(?:[^'\\]|\\.)*)'

@@ -23,14 +23,15 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from connect.clients.security.java_keystore import JksEntry, WrongPassword, is_jks, read_jks
+from connect.config.bounded_files import read_regular_file
 from connect.config.types import invalid_value
 from connect.errors import ConfigError, CorruptData
 
 __all__ = ["KeyPair", "read_key_pair", "read_trusted_certificates"]
 
 _PEM_BLOCK = re.compile(
-    r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----",
-    re.DOTALL,
+    # A body ends at the next frame. It may have headers, in which there are single dashes.
+    r"-----BEGIN ([A-Z0-9 ]+)-----((?:[^-]++|-(?!----))*+)-----END \1-----"
 )
 _CERTIFICATE_LABELS = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
 _STORE_TYPES = ("JKS", "PKCS12", "PEM")
@@ -126,9 +127,9 @@ def _check_type(props: Mapping[str, str], key: str) -> None:
 
 def _read_file(key: str, location: str) -> bytes:
     try:
-        data = Path(location).read_bytes()
+        data = read_regular_file(Path(location))
     except OSError as error:
-        raise invalid_value(key, location, f"cannot be read: {error.strerror}") from error
+        raise invalid_value(key, location, f"cannot be read: {error.strerror or error}") from error
     if data[:4] == _JCEKS_MAGIC:
         raise invalid_value(
             key,

@@ -38,7 +38,10 @@ def with_transaction_remedy(
     if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         remedy = f"grant Write and Describe on the transactional id {transactional_id}"
     elif code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        remedy = f"grant Write on the transactional id {transactional_id}, or IdempotentWrite"
+        remedy = (
+            f"grant Write on the transactional id {transactional_id}, or IdempotentWrite on the"
+            " cluster"
+        )
     elif code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
         remedy = (
             f"lower the producer's transaction.timeout.ms, which is {timeout_ms}, or raise the"

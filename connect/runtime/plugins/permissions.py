@@ -7,14 +7,19 @@ worker's properties; in dedicated mode the connectors' configs are the operator'
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from connect.clients.security.jaas import JAAS_KEY, parse_jaas
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.config.java_options import system_property
 from connect.config.types import invalid_value
-from connect.config.worker_keys import ALLOWED_FILES, ALLOWED_URLS, WORKER_CONFIG_DEF
+from connect.config.worker_keys import (
+    ALLOWED_FILES,
+    ALLOWED_SERVERS,
+    ALLOWED_URLS,
+    WORKER_CONFIG_DEF,
+)
 from connect.errors import ConfigError
 from connect.plugin import Connector
 
@@ -25,6 +30,7 @@ _TOKEN_FILES = tuple(
     f"sasl.oauthbearer.assertion.{name}file" for name in ("", "private.key.", "template.")
 )
 
+_SERVERS = "bootstrap.servers"
 _LOGIN_FILE_OPTIONS = ("keyTab", "ticketCache")
 
 
@@ -71,6 +77,7 @@ class OperatorPermissions:
             key: frozenset([*_allowed(key, worker, environment), *_own(worker, names)])
             for key, names in ((ALLOWED_URLS, (_TOKEN_URL,)), (ALLOWED_FILES, _TOKEN_FILES))
         }
+        self._servers = frozenset(map(str.lower, _listed(ALLOWED_SERVERS, worker)))
         own = (path for _, path in _login_files(worker))
         self._login_files = self._allowed[ALLOWED_FILES].union(own)
 
@@ -78,7 +85,12 @@ class OperatorPermissions:
         self, connector: type[Connector], config: Mapping[str, str]
     ) -> list[ConfigProblem]:
         own = connector.not_permitted(config, self._worker)
-        return [*self._token_problems(config), *self._login_problems(config), *own]
+        return [
+            *self._token_problems(config),
+            *self._login_problems(config),
+            *self._server_problems(config),
+            *own,
+        ]
 
     def check(self, connector: type[Connector], config: Mapping[str, str]) -> None:
         for problem in self.problems(connector, config):
@@ -106,6 +118,22 @@ class OperatorPermissions:
                     f"the worker's properties, or as -D{ALLOWED_FILES}=... in KAFKA_OPTS",
                 )
 
+    def _server_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
+        """A JAAS file's login, and the connector's own, go where the config leads."""
+        if not self._servers:
+            return
+        for key, value in config.items():
+            if not _is_one_of(key, (_SERVERS,)):
+                continue
+            for server in filter(None, map(str.strip, value.split(","))):
+                host, _, _ = server.rpartition(":")
+                if not self._servers & {server.lower(), host.lower()}:
+                    reason = (
+                        f"connectors of this worker may not use {server}; its operator can add it"
+                        f" to {ALLOWED_SERVERS} in the worker's properties"
+                    )
+                    yield ConfigProblem(key, str(invalid_value(key, value, reason)))
+
 
 def _login_files(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Return the keytabs and ticket caches of login modules, as (key, path)."""
@@ -125,9 +153,13 @@ def _login_files(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _allowed(
     list_key: str, worker: Mapping[str, str], environment: Mapping[str, str]
 ) -> Iterator[str]:
-    yield from ConfigDef([WORKER_CONFIG_DEF.keys[list_key]]).parse(worker).strings(list_key)
+    yield from _listed(list_key, worker)
     text = system_property(list_key, environment) or ""
     yield from (part.strip() for part in text.split(",") if part.strip())
+
+
+def _listed(list_key: str, worker: Mapping[str, str]) -> Iterable[str]:
+    return ConfigDef([WORKER_CONFIG_DEF.keys[list_key]]).parse(worker).strings(list_key)
 
 
 def _own(props: Mapping[str, str], names: tuple[str, ...]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from connect.runtime.errors import BadRequest
 __all__ = ["VersionRange"]
 
 _PART = re.compile(r"\d+|[a-zA-Z]+")
-_INTERVAL = re.compile(r"([\[(])\s*([^,\[\]()]*?)\s*(?:(,)\s*([^,\[\]()]*?)\s*)?([\])])")
+_INTERVAL = re.compile(r"([\[(])([^,\[\]()]*+)(?:(,)([^,\[\]()]*+))?+([\])])")
 # Qualifiers that come before the release, in Maven's order; other words come after it.
 _BEFORE_RELEASE = {
     "alpha": -5,
@@ -39,7 +39,8 @@ def _ordered(version: str) -> _Ordered:
     parts: list[tuple[int, int, str]] = []
     for part in [*_PART.findall(version), ""]:
         if part.isdigit():
-            parts.append((1, int(part), ""))
+            digits = part.lstrip("0")
+            parts.append((1, len(digits), digits))
             continue
         while parts and parts[-1] == (1, 0, ""):
             parts.pop()
@@ -111,7 +112,7 @@ class VersionRange:
 
 
 def _interval(found: re.Match[str], spec: str) -> _Interval:
-    opening, low, comma, high, closing = found.groups()
+    opening, low, comma, high, closing = ((part or "").strip() for part in found.groups())
     if not comma:
         if (opening, closing) != ("[", "]"):
             raise BadRequest(f"Single version must be surrounded by []: {spec}")

@@ -49,6 +49,7 @@ _NOT_YET = frozenset(
         confluent_kafka.KafkaError._UNKNOWN_TOPIC,
     }
 )
+_COMMITTING = "Committing offsets"
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 Partitions = list[TopicPartition]
@@ -91,6 +92,7 @@ class SinkConsumer:
         props = {name: value for name, value in props.items() if name != "max.poll.records"}
         self._incremental = _is_incremental(librdkafka_config(props, "consumer"))
         self._consumer_group = props.get("group.id", "")
+        self._needed = f"Read on group {self._consumer_group} and its topics"
         self._consumer = factory.consumer(
             props,
             overrides={**(overrides or {}), "on_commit": self._commit_answered},
@@ -150,7 +152,7 @@ class SinkConsumer:
 
     def commit_soon(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit asynchronously. A later `poll` calls `on_commit`."""
-        with translated("Committing offsets"):
+        with translated(_COMMITTING, self._needed):
             self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
 
     def commit_now(self, offsets: Mapping[TopicPartition, int], deadline: Deadline) -> None:
@@ -185,12 +187,14 @@ class SinkConsumer:
         self._consumer.close()
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        with translated("Committing offsets"):
+        with translated(_COMMITTING, self._needed):
             answers = self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=False)
         for answer in answers or ():
             if answer.error is not None:
                 raise from_librdkafka(
-                    answer.error, f"Committing the offset of {answer.topic}-{answer.partition}"
+                    answer.error,
+                    f"Committing the offset of {answer.topic}-{answer.partition}",
+                    f"Read on group {self._consumer_group} and topic {answer.topic}",
                 )
 
     def _refresh(self) -> None:
@@ -289,7 +293,9 @@ class SinkConsumer:
         partitions: list[confluent_kafka.TopicPartition],
     ) -> None:
         failed = error or next((p.error for p in partitions if p.error is not None), None)
-        found = None if failed is None else from_librdkafka(failed, "Committing offsets")
+        found = None
+        if failed is not None:
+            found = from_librdkafka(failed, _COMMITTING, self._needed)
         self._on_commit(found, {(p.topic, p.partition): p.offset for p in partitions})
 
 

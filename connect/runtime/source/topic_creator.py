@@ -59,9 +59,11 @@ class TopicCreator:
             raise
         except ConnectError as error:
             if not_authorized(error):
-                text = f"Not authorized to describe topic(s) '{topic}'"
-            else:
-                text = f"Error while attempting to describe topics '{topic}'"
+                raise TaskFailed(
+                    f"Not authorized to describe topic(s) '{topic}': {error}; to write to it, "
+                    f"grant Write on topic {topic}"
+                ) from error
+            text = f"Error while attempting to describe topics '{topic}'"
             raise TaskFailed(f"{text}: {error}") from error
 
     def _create(self, admin: Admin, topic: str, group: TopicGroup) -> None:

@@ -30,7 +30,8 @@ from connectors.mirror.audit.plan import (
 )
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.inspect.cluster_queries import REACH_S, asking
+from connectors.mirror.filters import DefaultTopicFilter
+from connectors.mirror.inspect.cluster_queries import REACH_S, asking, refuse_hidden
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
@@ -121,12 +122,17 @@ class _Planner:
         with asking("target", self._plan.setup.target):
             on_target = target.list_topics(REACH_S)
         selector = topic_selector(self._config)
+        if isinstance(selector.topics, DefaultTopicFilter):
+            named = filter(self._pattern.fullmatch, selector.topics.include.literals())
+            refuse_hidden(source, set(named) - on_source.keys())
         topics = [
             topic for topic in selector.select(on_source).copied if self._pattern.fullmatch(topic)
         ]
         self._plan.transformed = [topic for topic in topics if selector.changes_records(topic)]
         left_out = set(self._plan.transformed)
         remotes = {topic: selector.remote(topic) for topic in topics if topic not in left_out}
+        read = {*remotes.values(), *filter(None, [self._flow.offsets_topic])}
+        refuse_hidden(target, read - on_target.keys())
         positions = self._positions(on_target)
         policy = replication_policy(self._config.originals)
         keys: dict[TopicPartition, TopicPartition] = {}

@@ -33,7 +33,7 @@ from connectors.mirror.compare.target_tail import TailReader
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import TopicFilter, config_property_filter
-from connectors.mirror.inspect.cluster_queries import REACH_S, asking
+from connectors.mirror.inspect.cluster_queries import REACH_S, asking, refuse_hidden
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.listed_offsets import listed
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
@@ -248,6 +248,7 @@ class ClusterSurvey:
         # the source's.
         flow, offsets_topic = self._flow, self._flow.offsets_topic.name
         stored: dict[TopicPartition, int] = {}
+        refuse_hidden(self.target_admin, {offsets_topic} - on_target.keys())
         if offsets_topic in on_target:
             client = flow.client("backfill-offsets")
             stored = stored_positions(self.config, offsets_topic, client)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 
 import confluent_kafka
 
-from connect.clients.errors import from_librdkafka, translated
+from connect.clients.errors import from_librdkafka, not_authorized, translated
 from connect.clients.groups.describe_group import GroupPeer, group_members
 from connect.clients.librdkafka import factory
 from connect.clock import Deadline
-from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
+from connect.errors import BrokerError, BrokerUnavailable, ConnectError, DeadlineExceeded
 from connectors.mirror.backfill.errors import AnotherBackfill
 from connectors.mirror.inspect.flow import DedicatedFlow
 
@@ -113,7 +113,14 @@ class JobLock:
             self._thread.join(_CLOSE_S)
 
     def _peers(self) -> list[GroupPeer]:
-        return group_members(self._client, self._group, Deadline(_ASK_S))
+        try:
+            return group_members(self._client, self._group, Deadline(_ASK_S))
+        except BrokerError as error:
+            if not not_authorized(error):
+                raise
+            # To describe it would only lead to the next refusal.
+            text = f"{error}; to join it, grant Read on group {self._group}"
+            raise BrokerError(text, error.code) from error
 
     def _another(self, peers: list[GroupPeer]) -> ConnectError:
         return self._refusal(

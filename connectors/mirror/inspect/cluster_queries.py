@@ -1,20 +1,25 @@
-"""Adds the cluster's name to connection errors of commands that query both clusters."""
+"""What commands that query clusters have in common: errors that name the cluster, and topics that a
+listing leaves out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
+from connect.clients.errors import error_from_code
 from connect.clients.groups.bootstrap_probe import need_login
+from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, RetriableError
+from connect.protocol.error_codes import ErrorCode
 
-__all__ = ["REACH_S", "asking"]
+__all__ = ["REACH_S", "asking", "refuse_hidden"]
 
 REACH_S = 20.0
 """Timeout for a cluster's first response to a command."""
 
 _LOGIN_S = 5.0
+_SHOWN = 5
 
 
 @contextmanager
@@ -33,3 +38,18 @@ def asking(side: str, client: Mapping[str, str]) -> Iterator[None]:
             f"The {side} cluster at {servers} does not answer: {error}. Check that its brokers "
             f"are running and reachable, and check the {side}'s client properties"
         ) from error
+
+
+def refuse_hidden(admin: Admin, topics: Collection[str], needed: str = "Read") -> None:
+    """Raise `BrokerError` if the user may not describe one of these topics, for which an operation
+    is `needed`.
+
+    A listing leaves such a topic out, so that it would count as missing.
+    """
+    hidden = sorted(admin.forbidden_topics(topics, REACH_S))
+    if hidden:
+        raise error_from_code(
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            f"Describing topic {hidden[0]}",
+            needs=f"{needed} on topic {', '.join(hidden[:_SHOWN])}",
+        )

@@ -20,6 +20,7 @@ from connect.storage.config_records import decode_record
 from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.instance_id import TargetState
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.inspect.cluster_queries import refuse_hidden
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.topics.clusters import topic_selector
 
@@ -88,6 +89,7 @@ def _configs(flow: DedicatedFlow) -> ClusterConfigState | None:
     properties = flow.client("backfill-configs")
     with closing(Admin(properties)) as admin:
         if flow.config_topic not in admin.list_topics(_TIMEOUT_S):
+            refuse_hidden(admin, [flow.config_topic])
             return None
     builder = ConfigStateBuilder()
 

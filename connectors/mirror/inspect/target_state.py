@@ -10,7 +10,7 @@ from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.storage.instance_id import TargetState
 from connect.storage.kafka_config_store import KafkaConfigStore
-from connectors.mirror.inspect.cluster_queries import asking
+from connectors.mirror.inspect.cluster_queries import asking, refuse_hidden
 from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["set_target_state"]
@@ -47,6 +47,7 @@ def set_target_state(flow: DedicatedFlow, state: TargetState) -> dict[str, Targe
 def _need_topic(flow: DedicatedFlow, client: dict[str, str]) -> None:
     with closing(Admin(client)) as admin, asking("target", client):
         if flow.config_topic not in admin.list_topics(_TIMEOUT_S):
+            refuse_hidden(admin, [flow.config_topic])
             raise ConnectError(_never_ran(flow))
 
 

@@ -64,7 +64,7 @@ class KafkaTranslationLogs:
         self._logs: list[TopicLog] = []
 
     def topic_ids(self, topics: Collection[str], deadline: Deadline) -> Mapping[str, str]:
-        found = self._admin.describe_topics(topics, max(1.0, deadline.remaining()))
+        found = self._admin.describe_topics(topics, max(1.0, deadline.remaining()), "Read")
         return {name: description.topic_id for name, description in found.items()}
 
     def follow(

@@ -131,7 +131,8 @@ class InProcessTranslator:
         self._map = OffsetMapStore(self._fetch)
         self._syncs_log: _Followed | None = None
         self._map_log: _Followed | None = None
-        self._told_of_map = False
+        self.map_refused: ConnectError | None = None
+        """Why the offset map is not used; None if it is."""
         self._taken = 0
         self._forget_syncs()
 
@@ -277,8 +278,8 @@ class InProcessTranslator:
             if not not_authorized(error):
                 raise
             found = logs.topic_ids([self._topics.syncs], deadline)
-            if not self._told_of_map:
-                self._told_of_map = True
+            if self.map_refused is None:
+                self.map_refused = error
                 _LOG.warning(
                     "Translating offsets with offset syncs only, which is less exact: %s", error
                 )

@@ -145,14 +145,19 @@ class _Topic:
                 answer = f"{name} is the name of a copy: its source is {upstream}"
                 self._found.add(Step(question, Verdict.OK, answer))
                 return upstream
+        if self._source.forbidden_topics([name], _TIMEOUT_S):
+            self._found.add(self._hidden(question, name, "Describe"))
+            return None
         similar = [each for each in topics if name.lower() in each.lower()][:_SHOWN]
         hint = f"; similar: {', '.join(similar)}" if similar else ""
-        answer = (
-            f"no topic {name} is on {self._flow.source}, or this user may not describe it{hint}"
-        )
-        remedy = "Create it, check its name, or allow DESCRIBE on it"
+        answer = f"no topic {name} is on {self._flow.source}{hint}"
+        remedy = "Create it, or check its name"
         self._found.add(Step(question, Verdict.STOP, answer, remedy=remedy))
         return None
+
+    def _hidden(self, question: str, topic: str, needed: str) -> Step:
+        answer = f"not known: this user may not describe topic {topic} (TOPIC_AUTHORIZATION_FAILED)"
+        return Step(question, Verdict.STOP, answer, remedy=f"Grant {needed} on topic {topic}")
 
     def _selected(self, topic: str) -> Step:
         question = "Does the flow select the topic?"
@@ -186,6 +191,8 @@ class _Topic:
         question = f"Is the copy on {self._flow.target}?"
         existing = target_topics.get(remote)
         key, line = self._key("refresh.topics.interval.seconds")
+        if existing is None and self._target.forbidden_topics([remote], _TIMEOUT_S):
+            return self._hidden(question, remote, "Describe")
         if existing is None:
             answer = f"no: {remote} is not created yet"
             remedy = (
@@ -229,6 +236,8 @@ class _Topic:
     def _progress(self, topic: str, partitions: int, target_topics: Mapping[str, int]) -> Step:
         question = "How far is the copy?"
         offsets = self._dedicated.offsets_topic.name
+        if offsets not in target_topics and self._target.forbidden_topics([offsets], _TIMEOUT_S):
+            return self._hidden(question, offsets, "Read")
         if offsets not in target_topics:
             return Step(question, Verdict.WARN, f"nothing is stored: {offsets} does not exist yet")
         client = self._dedicated.client("why")

@@ -44,6 +44,7 @@ LISTENERS = {
     "MUTUAL": "SSL",
     "SECURE": "SASL_SSL",
     "STRANGER": "SSL",
+    "EXPIRED": "SSL",
 }
 
 
@@ -109,6 +110,7 @@ def secure(kafka: KafkaRuntime, session_logs: Path) -> Iterator[Secure]:
     for listener in ("tls", "mutual", "secure"):
         properties |= tls_properties(listener, authority, "127.0.0.1")
     properties |= tls_properties("stranger", stranger, "127.0.0.1")
+    properties |= tls_properties("expired", authority, "127.0.0.1", expired=True)
     scram = [f"SCRAM-SHA-{size}=[name=ali,password={SECRET}]" for size in (256, 512)]
     with KafkaCluster(
         name="secure",
@@ -194,6 +196,12 @@ def test_a_certificate_of_an_unknown_authority_is_not_accepted(secure: Secure) -
     error = secure.refused("STRANGER", secure.settings("STRANGER"))
     assert isinstance(error, AuthenticationFailed)
     assert "truststore" in str(error)
+
+
+def test_an_expired_certificate_is_named(secure: Secure) -> None:
+    error = secure.refused("EXPIRED", secure.settings("EXPIRED"))
+    assert isinstance(error, AuthenticationFailed)
+    assert "certificate has expired" in str(error)
 
 
 def test_a_certificate_for_another_host_is_accepted_only_unchecked(secure: Secure) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import socket
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from connect.runtime.errors import Forbidden
 from tests.support.certificates import Authority
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
+from tests.support.waiting import wait_until
 from tests.unit.api.started import StartServer
 
 AMPLE_S = 20.0
@@ -43,6 +45,18 @@ def test_a_request_that_does_not_arrive_ends_its_connection(
     monkeypatch.setattr(BoundedProtocol, "request_s", 0.2)
     with connect(start_server(herder), sent) as connection:
         assert ended(connection)
+
+
+def test_a_client_that_goes_away_fills_no_log(
+    herder: InMemoryHerder, start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was a traceback of eighty lines for each."""
+    caplog.set_level(logging.INFO)
+    with connect(start_server(herder), HALF + b"Content-Length: 100\r\n\r\n{"):
+        pass
+    audited = "PUT /connectors/c/config: 400"
+    wait_until(lambda: audited in caplog.text, AMPLE_S, "the end of the request")
+    assert "Traceback" not in caplog.text
 
 
 def test_an_answer_may_take_longer_than_its_request(

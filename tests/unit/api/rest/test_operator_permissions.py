@@ -136,6 +136,27 @@ def test_file_connectors_do_not_leave_their_directory(
         assert f"Invalid value {file} for configuration file" in said
 
 
+ALLOWED_SERVERS = "connector.client.allowed.bootstrap.servers"
+EVIL = "source.cluster.bootstrap.servers"
+
+
+@pytest.mark.parametrize("servers", ["evil:9092", "127.0.0.1:9, evil:9092", "127.0.0.1.evil:9"])
+def test_a_login_goes_only_to_the_servers_that_the_operator_allows(servers: str) -> None:
+    allowed = {ALLOWED_SERVERS: "127.0.0.1, Kafka.example:9092"}
+    told = answer({**MIRROR, EVIL: servers}, allowed)
+    assert EVIL in told
+    assert ALLOWED_SERVERS in told
+    told = answer({**SINK, "consumer.override.bootstrap.servers": servers}, allowed)
+    assert ALLOWED_SERVERS in told
+
+
+def test_servers_are_allowed_by_host_or_with_their_port_and_all_without_a_list() -> None:
+    allowed = {ALLOWED_SERVERS: "127.0.0.1, Kafka.example:9092"}
+    assert answer({**MIRROR, EVIL: "127.0.0.1:1, kafka.example:9092"}, allowed) == ""
+    assert ALLOWED_SERVERS in answer({**MIRROR, EVIL: "kafka.example:9093"}, allowed)
+    assert answer({**MIRROR, EVIL: "evil:9092"}) == ""
+
+
 def test_a_stored_config_is_held_to_the_permissions_of_today(tmp_path: Path) -> None:
     """A link that appears after the connector was created leads nowhere."""
     file = tmp_path / "file"

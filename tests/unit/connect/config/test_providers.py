@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
 
-from connect.config.providers import ConfigProviders, EnvVarConfigProvider
+from connect.config.providers import (
+    ConfigProviders,
+    EnvVarConfigProvider,
+    has_reference,
+    is_reference,
+)
 from connect.errors import ConfigError
 
 PACKAGE = "org.apache.kafka.common.config.provider."
@@ -58,6 +64,58 @@ def test_what_a_provider_gives_is_not_resolved_again(secrets: Path) -> None:
 def test_a_missing_file_is_an_error_naming_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Could not read properties from file .*gone"):
         providers("FileConfigProvider").resolve({"a": f"${{p:{tmp_path}/gone:key}}"})
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved"),
+    [
+        ("${p:FILE:password}", "päss"),
+        ("${p:FILE:password}${p:FILE:password}", "pässpäss"),
+        ("${p:FILE:pass\nword}", "${p:FILE:pass\nword}"),
+        ("${plain} ${p:FILE:password}", "${plain} päss"),
+        ("${${p:FILE:password}", "${${p:FILE:password}"),
+        ("${p:FILE:password", "${p:FILE:password"),
+        ("${p:FILE:pass:word}", "${p:FILE:pass:word}"),
+    ],
+)
+def test_a_reference_ends_at_the_first_brace(secrets: Path, text: str, resolved: str) -> None:
+    value = text.replace("FILE", str(secrets))
+    found = providers("FileConfigProvider").resolve({"a": value})["a"]
+    assert found == resolved.replace("FILE", str(secrets))
+
+
+@pytest.mark.parametrize(
+    ("text", "has", "is_one"),
+    [
+        ("${a:b}", True, True),
+        (" ${a:b:c} ", True, True),
+        ("x${a:b}", True, False),
+        ("${a:b}${a:b}", True, False),
+        ("${a}", False, False),
+        ("${a:b", False, False),
+    ],
+)
+def test_which_texts_are_references(text: str, has: bool, is_one: bool) -> None:
+    assert (has_reference(text), is_reference(text)) == (has, is_one)
+
+
+def test_a_pipe_or_a_device_is_not_read(tmp_path: Path) -> None:
+    """Reading would not end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(ConfigError, match=f"from file {path}: it is no regular file"):
+            providers("FileConfigProvider").resolve({"a": f"${{p:{path}:key}}"})
+
+
+def test_a_file_of_any_size_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    huge = tmp_path / "huge"
+    with huge.open("wb") as file:
+        file.truncate(9 << 20)
+    with pytest.raises(ConfigError, match="it is larger than 8 MiB"):
+        providers("FileConfigProvider").resolve({"a": f"${{p:{huge}:key}}"})
+    with pytest.raises(ConfigError, match="it is larger than 8 MiB"):
+        providers("DirectoryConfigProvider").resolve({"a": f"${{p:{tmp_path}:huge}}"})
 
 
 def test_a_directory_gives_one_key_for_each_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from connect.clients.config.properties import fetch_settings, produce_settings, wire_settings
 from connect.clients.security.jaas import parse_jaas
+from connect.config import secrets
 from connect.config.client_keys import ADMIN_CONFIG_DEF, CONSUMER_CONFIG_DEF, PRODUCER_CONFIG_DEF
 from connect.config.connector import CONNECTOR_KEYS, SINK_CONNECTOR_KEYS, SOURCE_CONNECTOR_KEYS
 from connect.config.definition import ConfigDef, ConfigKey
@@ -103,6 +104,19 @@ def test_a_value_of_a_provider_is_known_by_its_name_there(
     resolved = ConfigProviders.from_properties(props).resolve({"note": "is ${env:DB_PASSWORD}"})
     assert resolved == {"note": f"is {secret}"}
     assert without_secrets(secret) == "[hidden]"
+
+
+def test_secrets_of_any_number_and_size_are_kept_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each form of each password that anybody had validated stayed, and slowed every log line."""
+    monkeypatch.setattr(secrets, "_known", {})
+    monkeypatch.setattr(secrets, "_pattern", None)
+    for number in range(20):
+        remember_properties({"x.password": f"{number:02}" + "x" * 250_000})
+    remember_properties({"x.password": "y" * 8_000_000})
+    assert sum(map(len, secrets._known)) <= 4 << 20
+    assert without_secrets("19" + "x" * 250_000) == "[hidden]"
 
 
 def test_whatever_is_parsed_as_a_password_is_known(canaries: Canaries) -> None:

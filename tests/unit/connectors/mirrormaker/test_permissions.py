@@ -18,8 +18,8 @@ from connectors.mirrormaker.permissions import (
 )
 from connectors.mirrormaker.required_permissions import Feature, Pattern, RequiredPermission
 from deploy.site.permissions_reference import renewed
-from tests.support.taken_permissions import names, rows
-from tests.support.taken_permissions_page import on_page
+from tests.support.taken_permissions import named_by
+from tests.support.taken_permissions_page import all_rows, on_page
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "permissions.md"
 BASE = {
@@ -67,10 +67,11 @@ def test_the_table_of_the_page_is_up_to_date() -> None:
 
 
 def test_the_page_has_for_each_permission_the_sentence_that_names_it() -> None:
-    """tests/compat/test_permissions_taken_away.py asks mirrors for the same sentences."""
-    sentences, wanted = on_page(PAGE.read_text()), list(rows())
+    """tests/compat/test_permissions_taken_away.py and test_permissions_of_programs.py ask for the
+    same sentences."""
+    sentences, wanted = on_page(PAGE.read_text()), all_rows()
     assert sentences.keys() == {row.key for row in wanted}, "see taken_permissions_page"
-    assert not [row.key for row in wanted if not names(row, sentences[row.key])]
+    assert not [row.key for row in wanted if not named_by(row.permission, sentences[row.key])]
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,8 @@ def test_the_command_prints_what_each_cluster_must_grant(
     assert lines[1].startswith("kafka-acls.sh --bootstrap-server a1:9092,a2:9092 ")
     assert mirror_client([*arguments, "--with", "backfill"]) == 0
     assert "--group A-mm2-backfill" in capsys.readouterr().out
+    assert mirror_client([*arguments, "--with", "translate-commit", "--cluster", "B"]) == 0
+    assert "--operation Read --topic A.orders" in capsys.readouterr().out
     assert mirror_client([*arguments, "--cluster", "C"]) == 2
     assert "use one of A, B" in capsys.readouterr().err
     assert mirror_client([*arguments[:-1], "mirror"]) == 2

@@ -26,6 +26,11 @@ def test_a_whole_name_must_match_and_a_comma_means_or(text: str, chosen: list[st
     assert TopicList("--include", text).choose(ALL) == chosen
 
 
+def test_topics_are_named_one_by_one_or_by_a_pattern() -> None:
+    assert TopicList("--include", "orders, pay.in|eu-.*").named == {"orders", "pay.in"}
+    assert TopicList("--exclude", "orders", excludes=True).named == frozenset()
+
+
 def test_an_exclude_list_leaves_out_internal_topics_too() -> None:
     topics = TopicList("--exclude", "pay.*", excludes=True)
     assert topics.choose(ALL) == ["__mine", "orders", "orders-eu"]

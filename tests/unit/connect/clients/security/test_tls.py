@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ssl
+import warnings
 from pathlib import Path
 
 import pytest
 
 from connect.clients import warn_once
-from connect.clients.security.tls import librdkafka_tls, ssl_context, verifies_hostname
+from connect.clients.security.tls import (
+    librdkafka_tls,
+    server_ssl_context,
+    ssl_context,
+    verifies_hostname,
+)
 from connect.errors import ConfigError
 
 STORES = Path(__file__).parents[4] / "golden" / "key_stores"
@@ -85,6 +91,32 @@ def test_versions_are_limited(server: ssl.SSLContext) -> None:
     assert handshake(context, server, "broker").version() == "TLSv1.2"
     only_13 = ssl_context({"ssl.enabled.protocols": "TLSv1.3"})
     assert only_13.minimum_version == ssl.TLSVersion.TLSv1_3
+
+
+def _only_tls_1_1(context: ssl.SSLContext) -> ssl.SSLContext:
+    with warnings.catch_warnings(action="ignore"):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    # What OpenSSL itself would refuse.
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    return context
+
+
+def test_a_broker_that_has_only_tls_1_1_is_refused(server: ssl.SSLContext) -> None:
+    context = ssl_context({**CLIENT, "ssl.endpoint.identification.algorithm": ""})
+    # Not because of the strength of its keys, either.
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.raises(ssl.SSLError, match=r"PROTOCOL|VERSION"):
+        handshake(context, _only_tls_1_1(server), "broker")
+
+
+def test_a_listener_refuses_clients_that_have_only_tls_1_1() -> None:
+    listener = server_ssl_context(CLIENT)
+    listener.set_ciphers("ALL:@SECLEVEL=0")
+    client = _only_tls_1_1(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    client.check_hostname = False
+    client.verify_mode = ssl.CERT_NONE
+    with pytest.raises(ssl.SSLError, match=r"PROTOCOL|VERSION"):
+        handshake(client, listener, "worker")
 
 
 @pytest.mark.parametrize(
