@@ -13,6 +13,7 @@ import pytest
 
 from tests.simulation.worlds import SEEDS_IN_CHECK, SEEDS_IN_TEST, WORLDS, broken, chunks
 
+
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)

@@ -435,7 +435,8 @@ class PartitionPages:
             self._unsaved.append(page)
 
     def take_unsaved(self) -> list[MapPage]:
-        """Return the pages that changed since the last call, in the order in which to write them."""
+        """Return the pages that changed since the last call, in the order in which they are to be
+        written."""
         unsaved, self._unsaved = self._to_write(), []
         if self._guessed is not None:
             self._guessed.update((page.first_source, page) for page in unsaved)

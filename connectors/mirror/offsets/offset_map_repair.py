@@ -1,9 +1,10 @@
 """What is written in place of pages of the offset map that others wrote over, or deleted.
 
-A page that came late hides nothing from those who read the page before it, but compaction keeps only
-the late one. Where the target lost records once, that must not happen: without the page that tells
-of the loss, or the one that took its key, pages from before the loss would count again. The contents
-of a page that is not in memory are unknown; its head is enough to lead no group past records. Pure.
+A page that came late hides nothing from those who read the page before it, but compaction keeps
+only the late one. Where the target lost records once, that must not happen: without the page that
+tells of the loss, or the one that took its key, pages from before the loss would count again. The
+contents of a page that is not in memory are unknown; its head is enough to lead no group past
+records. Pure.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def heads_in_place_of(
     """Return the pages to write, for the owner of a partition, in place of those that are gone.
 
     Readers leave out pages of sessions before the owner's. So a page of an earlier session gets the
-    owner's, and then it would overrule the pages of the sessions in between: their heads are written
-    with that session, too. The owner's own pages overrule all of them.
+    owner's, and then it would overrule the pages of the sessions in between: their heads are
+    written with that session, too. The owner's own pages overrule all of them.
 
     Args: known: the other pages in the topic. begun: pages that the owner has begun.
     """

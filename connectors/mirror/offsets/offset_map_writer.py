@@ -188,7 +188,7 @@ class MapWriter:
             late = found.late.get(key, ())
             wrong = {span.first_source for span in spans if self._index.is_late(key, span)}
             wrong.update(late)
-            wrong.update(first for first in found.gone[key] if self._index.knows(key, first))
+            wrong.update(self._wrongly_deleted(key, found.gone[key]))
             if pages is not None and mine and self._has_read:
                 strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
                 wrong.update(span.first_source for span in strange)
@@ -210,6 +210,16 @@ class MapWriter:
                     noted.setdefault(first, self._index.span(key, first) or written_over.get(first))
                 if mine:
                     self._urgent.add(key)
+
+    def _wrongly_deleted(self, key: TopicPartition, gone: Iterable[int]) -> set[int]:
+        """Return which of these deleted pages are missed. Pages of former owners are not: their
+        successor deletes them when the source does not have their records any more."""
+        known = {first: self._index.span(key, first) for first in gone}
+        owner = self._index.owner(key)
+        for first, span in known.items():
+            if span is not None and span.session < owner:
+                self._index.remove(key, first)
+        return {first for first in known if self._index.knows(key, first)}
 
     def _repair(
         self, key: TopicPartition, pages: PartitionPages | None, *, owned: bool

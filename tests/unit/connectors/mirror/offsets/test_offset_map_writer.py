@@ -122,6 +122,27 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     assert topic.place(6005) == Place(6005, True)
 
 
+def test_pages_of_the_former_owner_stay_where_the_first_read_failed() -> None:
+    topic = Topic()
+    before = MapWriter(FakeClock(now_ms=1_000))
+    before.has_read(topic.read())
+    before.copied(T, 0, 50, 0)
+    topic.take_over(before)
+    topic.write(before)
+    after = MapWriter(FakeClock(now_ms=200_000))
+    after.has_read(MapTopicReading("map", NOTHING_READ).unread())
+    after.copied(T, 50, 10, 50)
+    topic.take_over(after)
+    topic.write(after)
+    for _ in range(2):
+        after.read_begins()
+        after.has_read(topic.read())
+        after.copied(T, 60, 10, 60)
+        topic.write(after)
+    assert topic.place(20) == Place(20, True)
+    assert topic.place(65) == Place(65, True)
+
+
 def _lost_by_a_former_owner(topic: Topic) -> list[tuple[bytes, bytes | None]]:
     """The target lost everything, and 60 to 69 are copied since. Returns the records that the first
     owner, which is frozen, has still to send: a page with the key of the loss page."""
@@ -179,6 +200,37 @@ def test_an_owner_restores_a_loss_page_of_a_former_owner_for_readers_from_scratc
         assert found.place(50) == Place(0, True, loss=loss)
         assert found.place(60) == Place(0, True, loss=loss)  # what was copied in between
         assert found.place(75) == Place(15, True, loss=loss)
+
+
+def test_a_page_that_its_successor_deleted_is_not_missed_by_the_next_one() -> None:
+    topic = Topic()
+    first = MapWriter(FakeClock(now_ms=1_000))
+    first.has_read(topic.read())
+    first.copied(T, 0, 20, 0)
+    topic.take_over(first)
+    topic.write(first)
+    first.lost(T, lost(15, 20), None)
+    first.copied(T, 20, 10, 15)
+    topic.write(first)
+    second = MapWriter(FakeClock(now_ms=200_000))
+    second.has_read(topic.read())
+    second.copied(T, 30, 10, 25)
+    topic.take_over(second)
+    topic.write(second)
+    third = MapWriter(FakeClock(now_ms=400_000))
+    third.has_read(topic.read())
+
+    topic.delete(0)  # the source does not have its records any more
+    third.read_begins()
+    third.has_read(topic.read())
+    third.copied(T, 40, 10, 35)
+    topic.take_over(third)
+    topic.write(third)
+
+    for offset, target in ((25, 20), (35, 30), (45, 40)):
+        place = topic.place(offset)
+        assert place is not None
+        assert (place.offset, place.exact) == (target, True)
 
 
 def test_what_was_wrong_once_is_not_repaired_after_its_writer_wrote_what_counts() -> None:
