@@ -122,27 +122,6 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     assert topic.place(6005) == Place(6005, True)
 
 
-def test_pages_of_the_former_owner_stay_where_the_first_read_failed() -> None:
-    topic = Topic()
-    before = MapWriter(FakeClock(now_ms=1_000))
-    before.has_read(topic.read())
-    before.copied(T, 0, 50, 0)
-    topic.take_over(before)
-    topic.write(before)
-    after = MapWriter(FakeClock(now_ms=200_000))
-    after.has_read(MapTopicReading("map", NOTHING_READ).unread())
-    after.copied(T, 50, 10, 50)
-    topic.take_over(after)
-    topic.write(after)
-    for _ in range(2):
-        after.read_begins()
-        after.has_read(topic.read())
-        after.copied(T, 60, 10, 60)
-        topic.write(after)
-    assert topic.place(20) == Place(20, True)
-    assert topic.place(65) == Place(65, True)
-
-
 def _lost_by_a_former_owner(topic: Topic) -> list[tuple[bytes, bytes | None]]:
     """The target lost everything, and 60 to 69 are copied since. Returns the records that the first
     owner, which is frozen, has still to send: a page with the key of the loss page."""
