@@ -13,9 +13,6 @@ import pytest
 
 from tests.simulation.worlds import SEEDS_IN_CHECK, SEEDS_IN_TEST, WORLDS, broken, chunks
 
-OPEN = {("mirror", 676)}
-"""Findings that are not mended yet (docs/contributing/simulator.md)."""
-
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
@@ -37,7 +34,5 @@ def _quiet() -> Iterator[None]:
 )
 def test_no_seed_breaks_an_invariant(world: str, seeds: range) -> None:
     for seed in seeds:
-        if (world, seed) in OPEN:
-            continue
         finding = broken(world, seed)
         assert finding is None, finding

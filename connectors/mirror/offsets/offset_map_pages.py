@@ -435,8 +435,9 @@ class PartitionPages:
             self._unsaved.append(page)
 
     def take_unsaved(self) -> list[MapPage]:
-        """Return the pages that changed since the last call, oldest first."""
-        unsaved, self._unsaved = self._unsaved, []
+        """Return the pages that changed since the last call, in the order in which they are to be
+        written."""
+        unsaved, self._unsaved = self._to_write(), []
         if self._guessed is not None:
             self._guessed.update((page.first_source, page) for page in unsaved)
         for page in unsaved:
@@ -445,6 +446,19 @@ class PartitionPages:
         for first in list(self._written)[:-_KEPT_PAGES]:
             del self._written[first]
         return unsaved
+
+    def _to_write(self) -> list[MapPage]:
+        """Return the unsaved pages, oldest first. But those that a later session overrules come
+        after its own, or not at all if it has a page under their key: a reader between them would
+        lead groups to the earlier copy, though syncs may have led them to the later one already.
+        With a loss page among them, the order stays: syncs of what was lost must not count."""
+        overruled = [page for page in self._unsaved if self._is_overruled(page)]
+        if not overruled or any(page.span.lost for page in self._unsaved):
+            return self._unsaved
+        left_out = {id(page) for page in overruled}
+        first = [page for page in self._unsaved if id(page) not in left_out]
+        taken = {page.first_source for page in first}
+        return first + [page for page in overruled if page.first_source not in taken]
 
     def write_again(self, first_source: int) -> bool:
         """Make this page due again, because another worker overwrote it. Returns False if the page

@@ -276,7 +276,8 @@ class MapTopic(NamedTuple):
     overwrote, or wrote after its partition had another owner. `gone`: those of deleted pages.
     `owners`: the session of each partition's owner. `failed`: the topic could not be read, and
     start positions and owners are those of the read before. `late_owners`: the sessions of notes
-    of the owner that do not count, and after which none has come that does.
+    of the owner that do not count, and after which none has come that does. `forgotten`: start
+    positions that were deleted since the last read, each with the time (ms) at which that happened.
     """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
@@ -290,6 +291,7 @@ class MapTopic(NamedTuple):
     owners: Mapping[TopicPartition, int] = MappingProxyType({})
     failed: bool = False
     late_owners: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({})
+    forgotten: Mapping[TopicPartition, tuple[int, FirstPosition]] = MappingProxyType({})
 
     def without_contents(self) -> MapTopic:
         """Return the parts that a read needs to continue from here."""
@@ -309,6 +311,7 @@ class MapTopicReading:
         self._last: dict[TopicPartition, tuple[PageSpan, bytes]] = {}
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts = dict(before.firsts)
+        self._forgotten: dict[TopicPartition, tuple[int, FirstPosition]] = {}
         self._losses: dict[TopicPartition, int] = {}
         self._late: dict[TopicPartition, set[int]] = {}
         self._gone: dict[TopicPartition, set[int]] = {}
@@ -351,6 +354,7 @@ class MapTopicReading:
             self._gone,
             self._owners,
             late_owners=self._late_owners,
+            forgotten=self._forgotten,
         )
 
     def unread(self) -> MapTopic:
@@ -410,10 +414,12 @@ class MapTopicReading:
     def _take_first(self, key: TopicPartition, record: LogRecord) -> None:
         if record.key == FORGET_ALL:
             self._firsts.clear()
-        elif record.value is None:
-            self._firsts.pop(key, None)
-        else:
+            self._forgotten.clear()
+        elif record.value is not None:
             self._firsts[key] = FirstPosition.decode(record.value)
+            self._forgotten.pop(key, None)
+        elif key in self._firsts:
+            self._forgotten[key] = record.timestamp_ms, self._firsts.pop(key)
 
 
 NOTHING_READ = MapTopic({}, {})

@@ -20,12 +20,12 @@ from connectors.mirror.offsets.offset_map_pages import (
     MapPage,
     PageSpan,
     PartitionPages,
-    Segment,
     end_target,
     page_key,
     page_segments,
     source_at,
 )
+from connectors.mirror.offsets.offset_map_repair import head_of, heads_in_place_of
 from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex, anchor, before_all_lost
 
 __all__ = ["DuePages", "MapWriter"]
@@ -69,13 +69,6 @@ class _Unplaced(NamedTuple):
 
 def _identity(span: PageSpan) -> tuple[int, int, int]:
     return span.first_source, span.session, span.first_target
-
-
-def _head_of(span: PageSpan) -> MapPage:
-    """A page that leads groups which are within this one to where it begins, and overrules the same
-    pages and syncs. Of a loss page, just that page."""
-    segment = Segment(span.first_source, span.first_target, 0)
-    return MapPage(span.session, [segment], span.end_source)
 
 
 class MapWriter:
@@ -195,7 +188,7 @@ class MapWriter:
             late = found.late.get(key, ())
             wrong = {span.first_source for span in spans if self._index.is_late(key, span)}
             wrong.update(late)
-            wrong.update(first for first in found.gone[key] if self._index.knows(key, first))
+            wrong.update(self._wrongly_deleted(key, found.gone[key]))
             if pages is not None and mine and self._has_read:
                 strange = (span for span in spans if not self._index.knows(key, *_identity(span)))
                 wrong.update(span.first_source for span in strange)
@@ -218,8 +211,18 @@ class MapWriter:
                 if mine:
                     self._urgent.add(key)
 
+    def _wrongly_deleted(self, key: TopicPartition, gone: Iterable[int]) -> set[int]:
+        """Return which of these deleted pages are missed. Pages of former owners are not: their
+        successor deletes them when the source does not have their records any more."""
+        known = {first: self._index.span(key, first) for first in gone}
+        owner = self._index.owner(key)
+        for first, span in known.items():
+            if span is not None and span.session < owner:
+                self._index.remove(key, first)
+        return {first for first in known if self._index.knows(key, first)}
+
     def _repair(
-        self, key: TopicPartition, pages: PartitionPages | None
+        self, key: TopicPartition, pages: PartitionPages | None, *, owned: bool
     ) -> tuple[dict[int, PageSpan | None], list[MapPage]]:
         """Returns the pages that others wrote too late, to be deleted, and pages to put in their
         place. This task's own under these keys are due again, as far as they are at hand; else
@@ -229,14 +232,19 @@ class MapWriter:
             return {}, []
         wrong = self._wrong.pop(key, {})
         losses = self._index.has_losses(key)
-        again: list[MapPage] = []
+        gone: list[PageSpan] = []
         for first, span in wrong.items():
             self._index.remove(key, first)
             if pages is not None and pages.write_again(first):
                 continue
             if span is not None and losses:
-                again.append(_head_of(span))
-        return wrong, again
+                gone.append(span)
+        if pages is None:
+            return wrong, [head_of(span) for span in gone]
+        owner = self._index.owner(key)
+        # Before its note of the owner, none of its pages are in the topic.
+        begun = pages.begun_after(owner - 1) if owned else ()
+        return wrong, heads_in_place_of(gone, self._index.spans(key), owner, begun)
 
     # Copied and lost records.
 
@@ -363,9 +371,10 @@ class MapWriter:
         pages of sessions before the owner's."""
         found: list[DuePages] = []
         for key in keys:
-            stray, again = self._repair(key, self._partitions.get(key))
+            stray, again = self._repair(key, self._partitions.get(key), owned=False)
             if stray or again:
-                found.append(self._to_write(DuePages(key, again, None, stray)))
+                loss = self._newest_loss(key, again)
+                found.append(self._to_write(DuePages(key, again, loss, stray)))
         return found
 
     def due(self, keys: Iterable[TopicPartition]) -> list[DuePages]:
@@ -382,23 +391,29 @@ class MapWriter:
         found: list[DuePages] = []
         for key in dict.fromkeys([*keys, *urgent]):
             pages = self._partitions.get(key)
-            stray, again = self._repair(key, pages)
+            stray, again = self._repair(key, pages, owned=True)
             waits = self.holds and pages is not None and not pages.settled
             unsaved = [] if pages is None or waits else pages.take_unsaved()
             if self.owners.lost(key):
                 self._wrong.pop(key, None)
                 self._unnoted.pop(key, None)
                 continue
-            lost = [page.session for page in unsaved if page.span.lost]
-            loss = max([*lost, self._unnoted.pop(key, -1)], default=-1)
             mine = {page.first_source for page in unsaved}
             unsaved = [*(page for page in again if page.first_source not in mine), *unsaved]
-            if unsaved or stray or loss >= 0:
-                due = DuePages(key, unsaved, None if loss < 0 else loss, stray)
-                found.append(self._to_write(due))
-            if loss >= 0:
-                self._index.note_loss(key, loss)
+            loss = self._newest_loss(key, unsaved, self._unnoted.pop(key, -1))
+            if unsaved or stray or loss is not None:
+                found.append(self._to_write(DuePages(key, unsaved, loss, stray)))
         return found
+
+    def _newest_loss(
+        self, key: TopicPartition, pages: Iterable[MapPage], unnoted: int = -1
+    ) -> int | None:
+        """Return the session of the loss to note with these pages; None if they tell of none."""
+        loss = max([unnoted, *(page.session for page in pages if page.span.lost)])
+        if loss < 0:
+            return None
+        self._index.note_loss(key, loss)
+        return loss
 
     def _to_write(self, due: DuePages) -> DuePages:
         """Note that these pages are in flight from now on."""

@@ -52,6 +52,10 @@ task, waits for them."""
 _PROOF_LOOK_S = 0.05
 """How often it is looked whether that note was read."""
 
+_FORGOTTEN_MS = 300_000
+"""For how long a start position that was deleted is found. It bridges the time between two reads of
+a start, and clocks that differ."""
+
 _FROZEN_S = 10.0
 """A worker that made no call for this long was frozen. It may have left its group, or soon will."""
 
@@ -130,6 +134,8 @@ class OffsetSyncWriter:
         self._proof_until = self._polled_at
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts: dict[TopicPartition, FirstPosition] = {}
+        self._forgotten: dict[TopicPartition, FirstPosition] = {}
+        """Start positions that were deleted a moment ago."""
         self._kept: dict[TopicPartition, FirstPosition] = {}
         """Pages of this task that may be in flight while the topic is read."""
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
@@ -173,6 +179,10 @@ class OffsetSyncWriter:
         # The pages need not be kept twice.
         self._found = found.without_contents()
         self._firsts = {**self._kept, **found.firsts}
+        since = self._clock.now_ms() - _FORGOTTEN_MS
+        self._forgotten = {
+            key: first for key, (deleted_at, first) in found.forgotten.items() if deleted_at > since
+        }
         self._facts.update(found.facts)
         self._map.has_read(found, stood_still=self._stood_still)
         if not self._read_is_old:
@@ -232,9 +242,14 @@ class OffsetSyncWriter:
             self._read_map(self._found)
 
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
-        """Return the stored start positions; None while the topic is being read."""
+        """Return the stored start positions; None while the topic is being read.
+
+        Those that were deleted a moment ago are among them. A start reads the stored offsets before
+        this topic. In between, a worker that was frozen may store its first offset and delete its
+        start position. That one still holds for who did not see the offset (`FirstPosition.holds`).
+        """
         self._take_read()
-        return self._firsts if self._reader is None else None
+        return {**self._forgotten, **self._firsts} if self._reader is None else None
 
     @property
     def keeps_first_positions(self) -> bool:

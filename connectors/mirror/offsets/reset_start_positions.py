@@ -21,7 +21,7 @@ from connectors.mirror.config.clients import offset_syncs_admin, offset_syncs_pr
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.map_notes import Note, note_key
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
-from connectors.mirror.offsets.start_positions import FORGET_ALL, FORGET_ALL_VALUE
+from connectors.mirror.offsets.start_positions import FORGET_ALL, FORGET_ALL_VALUE, NOWHERE
 from connectors.mirror.replication_policy import offset_topics
 
 __all__ = ["forget_first_positions"]
@@ -48,7 +48,8 @@ def forget_first_positions(
     topic = offset_topics(props).map
     records: Records = [(FORGET_ALL, FORGET_ALL_VALUE)]
     if keys is not None:
-        records = [(note_key(Note.START, key), None) for key in keys]
+        notes = [note_key(Note.START, key) for key in keys]
+        records = [(note, value) for note in notes for value in (NOWHERE.encode(), None)]
     try:
         _write(props, topic, records, Deadline(_WITHIN_S))
     except ConnectError as error:

@@ -27,7 +27,7 @@ from uuid import UUID
 from connect.errors import CorruptData
 from connectors.mirror.offsets.map_notes import Note, id_bytes, note_key, topic_id
 
-__all__ = ["FORGET_ALL", "FORGET_ALL_VALUE", "FirstPosition"]
+__all__ = ["FORGET_ALL", "FORGET_ALL_VALUE", "NOWHERE", "FirstPosition"]
 
 _VERSION = 0
 _HEAD = struct.Struct(">hqq16sh")
@@ -69,3 +69,8 @@ class FirstPosition:
         except (struct.error, UnicodeDecodeError) as error:
             raise CorruptData("a first position cut off") from error
         return cls(position, mark, topic_id(known_id), connector)
+
+
+NOWHERE = FirstPosition(0, -1, None, "")
+"""Holds for no connector. Written before a start position is deleted because of a user's request:
+one that a task deletes may still be needed (`OffsetSyncWriter.first_positions`)."""

@@ -47,15 +47,16 @@ class TopicFaults:
 class InternalTopic:
     """One partition. `on_append(record, session)` is told of each record, and who wrote it."""
 
-    def __init__(self, name: str, faults: TopicFaults) -> None:
+    def __init__(self, name: str, faults: TopicFaults, now_ms: Callable[[], int]) -> None:
         self.name = name
+        self._now_ms = now_ms
         self.faults = faults
         self.end = 0
         self.records: list[LogRecord] = []
         self.on_append: Callable[[LogRecord, Session], None] = lambda *_: None
 
     def append(self, key: bytes, value: bytes | None, session: Session) -> None:
-        record = LogRecord(0, self.end, key, value, 0)
+        record = LogRecord(0, self.end, key, value, self._now_ms())
         self.end += 1
         self.records.append(record)
         self.on_append(record, session)

@@ -11,14 +11,18 @@ from connect.plugin import StoredOffset
 from connect.protocol.messages import TopicPartition
 from connect.runtime.transfer.task import WorkerTransferTask
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.offsets import offset_sync_writer
 from connectors.mirror.offsets.offset_map_pages import PartitionPages
-from connectors.mirror.offsets.offset_map_trim import PageIndex
+from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex
+from connectors.mirror.offsets.offset_map_writer import MapWriter
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.source.task import MirrorSourceTask
 from tests.simulation.mutants import Mutant, replaced
 
 __all__ = ["MUTANTS"]
+
+_LONG_MS = 10**12
 
 
 @contextlib.contextmanager
@@ -115,6 +119,24 @@ def _came_back_as_stored() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _former_owners_are_strangers() -> Iterator[None]:
+    real = MapWriter.has_read
+
+    def has_read(self: MapWriter, found: MapTopic, *, stood_still: bool = False) -> None:
+        self._has_read = True
+        real(self, found, stood_still=stood_still)
+
+    with replaced(MapWriter, "has_read", has_read):
+        yield
+
+
+@contextlib.contextmanager
+def _deleted_first_positions_are_gone() -> Iterator[None]:
+    with replaced(offset_sync_writer, "_FORGOTTEN_MS", -_LONG_MS):
+        yield
+
+
 MUTANTS = (
     Mutant(
         "failed-task-steps-on",
@@ -158,5 +180,17 @@ MUTANTS = (
         "mirror",
         "A partition was copied before it was kept where it begins.",
         _begun_without_keeping,
+    ),
+    Mutant(
+        "former-owners-are-strangers",
+        "mirror",
+        "A task whose first read of the map's topic failed deleted the pages of former owners.",
+        _former_owners_are_strangers,
+    ),
+    Mutant(
+        "deleted-first-positions-are-gone",
+        "mirror",
+        "A first position that was deleted between two reads of a start was not found.",
+        _deleted_first_positions_are_gone,
     ),
 )

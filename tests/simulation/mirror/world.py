@@ -61,8 +61,8 @@ class MirrorWorld:
         self.target.create(f"a.{TOPIC}", len(self.keys))
         self.target.create(OFFSETS, chance.randint(1, 2))
         self.topic_faults = {name: TopicFaults() for name in ("syncs", "map", "offsets")}
-        self.syncs = InternalTopic("syncs", self.topic_faults["syncs"])
-        self.map = InternalTopic("map", self.topic_faults["map"])
+        self.syncs = InternalTopic("syncs", self.topic_faults["syncs"], self.time.now_ms)
+        self.map = InternalTopic("map", self.topic_faults["map"], self.time.now_ms)
         self.keeps_map = chance.random() < 0.9
         self.emits_syncs = chance.random() < 0.9
         self.truth = {key: SourceTruth(read_committed=False) for key in self.keys}

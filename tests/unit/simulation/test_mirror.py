@@ -11,7 +11,10 @@ from tests.simulation.mirror import run
 from tests.simulation.mirror.world import MirrorWorld
 from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 
-_FOUND = (344, 1198, 1809, 2004, 2028, 3055)
+_FOUND = (
+    *(344, 676, 1198, 1809, 2004, 2028, 3055),
+    *(1270, 2020, 2050, 2799, 2958, 5199, 5716, 5850, 6207),
+)
 """Seeds that once had a finding."""
 
 _LONG_S = 1000.0

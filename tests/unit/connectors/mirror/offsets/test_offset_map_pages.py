@@ -147,3 +147,33 @@ def test_keys_are_read_back() -> None:
     assert parse_page_key(page_key("größe", 2, 1 << 40)) == ("größe", 2, 1 << 40)
     with pytest.raises(CorruptData):
         parse_page_key(b"\x00")
+
+
+def test_pages_of_an_earlier_copy_come_after_those_of_the_later_one() -> None:
+    """A reader of the first ones only would lead groups back to the earlier copy."""
+    pages = PartitionPages(1, settled=True)
+    pages.copied(5, 10, 5)
+    assert [page.first_source for page in pages.take_unsaved()] == [5]
+    pages.copied(15, 5, 15)  # the page of the first copy is due again
+    pages.copied(2, 10, 20)
+
+    assert [page.span[:3] for page in pages.take_unsaved()] == [(2, 2, 12), (1, 5, 20)]
+
+
+def test_a_page_of_an_earlier_copy_does_not_come_under_the_key_of_the_later_one() -> None:
+    pages = PartitionPages(1, settled=True)
+    pages.copied(5, 10, 5)
+    pages.copied(5, 20, 20)
+
+    assert [page.span[:3] for page in pages.take_unsaved()] == [(2, 5, 25)]
+
+
+def test_a_loss_page_comes_before_what_is_copied_again() -> None:
+    pages = PartitionPages(1, settled=True)
+    pages.copied(0, 10, 0)
+    pages.lost_from(5, 5, 10)
+    pages.copied(3, 10, 5)
+
+    found = pages.take_unsaved()
+    assert [page.session for page in found] == sorted(page.session for page in found)
+    assert [page.span.lost for page in found] == [False, True, False]

@@ -122,12 +122,13 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     assert topic.place(6005) == Place(6005, True)
 
 
-def test_a_loss_page_under_a_late_page_is_restored_before_the_note_of_the_next_owner() -> None:
-    topic = Topic()
+def _lost_by_a_former_owner(topic: Topic) -> list[tuple[bytes, bytes | None]]:
+    """The target lost everything, and 60 to 69 are copied since. Returns the records that the first
+    owner, which is frozen, has still to send: a page with the key of the loss page."""
     frozen = MapWriter(FakeClock(now_ms=1_000))
     frozen.has_read(topic.read())
     frozen.copied(T, 0, 20, 0)
-    handed_over = frozen.due([T])
+    handed_over = [record for due in frozen.due([T]) for record in due.records()]
     for now_ms, (first, count) in ((200_000, (0, 20)), (300_000, (20, 40))):
         before = MapWriter(FakeClock(now_ms=now_ms))
         before.has_read(topic.read())
@@ -142,7 +143,12 @@ def test_a_loss_page_under_a_late_page_is_restored_before_the_note_of_the_next_o
     owner.copied(T, 60, 10, 0)
     topic.write(owner)
     assert topic.place(50) == Place(0, True, loss=topic.store.loss(T))
-    topic.append(record for due in handed_over for record in due.records())
+    return handed_over
+
+
+def test_a_loss_page_under_a_late_page_is_restored_before_the_note_of_the_next_owner() -> None:
+    topic = Topic()
+    topic.append(_lost_by_a_former_owner(topic))
 
     following = MapWriter(FakeClock(now_ms=900_000))
     following.has_read(topic.read())
@@ -152,6 +158,58 @@ def test_a_loss_page_under_a_late_page_is_restored_before_the_note_of_the_next_o
     found = topic.compacted().place(50)
     assert found is not None
     assert (found.offset, found.loss) == (0, topic.store.loss(T))
+
+
+def test_an_owner_restores_a_loss_page_of_a_former_owner_for_readers_from_scratch() -> None:
+    topic = Topic()
+    handed_over = _lost_by_a_former_owner(topic)
+    owner = MapWriter(FakeClock(now_ms=900_000))
+    owner.has_read(topic.read())
+    owner.copied(T, 70, 10, 10)
+    topic.take_over(owner)
+    topic.write(owner)
+    topic.append(handed_over)
+
+    owner.read_begins()
+    owner.has_read(topic.read())
+    topic.write(owner)
+
+    for found in (topic, topic.compacted()):
+        loss = topic.store.loss(T)
+        assert found.place(50) == Place(0, True, loss=loss)
+        assert found.place(60) == Place(0, True, loss=loss)  # what was copied in between
+        assert found.place(75) == Place(15, True, loss=loss)
+
+
+def test_a_page_that_its_successor_deleted_is_not_missed_by_the_next_one() -> None:
+    topic = Topic()
+    first = MapWriter(FakeClock(now_ms=1_000))
+    first.has_read(topic.read())
+    first.copied(T, 0, 20, 0)
+    topic.take_over(first)
+    topic.write(first)
+    first.lost(T, lost(15, 20), None)
+    first.copied(T, 20, 10, 15)
+    topic.write(first)
+    second = MapWriter(FakeClock(now_ms=200_000))
+    second.has_read(topic.read())
+    second.copied(T, 30, 10, 25)
+    topic.take_over(second)
+    topic.write(second)
+    third = MapWriter(FakeClock(now_ms=400_000))
+    third.has_read(topic.read())
+
+    topic.delete(0)  # the source does not have its records any more
+    third.read_begins()
+    third.has_read(topic.read())
+    third.copied(T, 40, 10, 35)
+    topic.take_over(third)
+    topic.write(third)
+
+    for offset, target in ((25, 20), (35, 30), (45, 40)):
+        place = topic.place(offset)
+        assert place is not None
+        assert (place.offset, place.exact) == (target, True)
 
 
 def test_what_was_wrong_once_is_not_repaired_after_its_writer_wrote_what_counts() -> None:
