@@ -79,4 +79,9 @@ class OwnedPool(ThreadPoolExecutor):
     threads outlive a call, so they have none of their own."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        return super().submit(copy_context().run, fn, *args, **kwargs)
+        context = copy_context()
+
+        def call() -> T:
+            return context.run(fn, *args, **kwargs)
+
+        return super().submit(call)
