@@ -1,18 +1,30 @@
 """On whose behalf a thread works: fields such as flow, connector and task for its log lines.
 
 The owner of a thread sets them once. An `OwnedThread` works for whom its creator works, so that
-the helpers of a task need no fields of their own. Threads that several connectors share are plain
-threads.
+the helpers of a task need no fields of their own; an `OwnedPool` works for whom each work was
+submitted. Threads that several connectors share are plain threads.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from typing import ParamSpec, TypeVar
 
-__all__ = ["OwnedThread", "add_log_fields", "log_fields", "with_log_fields", "without_log_fields"]
+__all__ = [
+    "OwnedPool",
+    "OwnedThread",
+    "add_log_fields",
+    "log_fields",
+    "with_log_fields",
+    "without_log_fields",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _FIELDS: ContextVar[Mapping[str, str | int]] = ContextVar("log_fields")
 _NONE: Mapping[str, str | int] = {}
@@ -60,3 +72,16 @@ class OwnedThread(threading.Thread):
 
     def run(self) -> None:
         self._context.run(super().run)
+
+
+class OwnedPool(ThreadPoolExecutor):
+    """A thread pool that runs each call with the fields that the thread has which submits it. Its
+    threads outlive a call, so they have none of their own."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        context = copy_context()
+
+        def call() -> T:
+            return context.run(fn, *args, **kwargs)
+
+        return super().submit(call)

@@ -163,9 +163,10 @@ def run_program(
     run: Callable[[argparse.Namespace], int],
     codes: ExitCodes = ONE_SHOT,
     level: Callable[[argparse.Namespace], int] = lambda _: logging.WARNING,
+    unexpected: int = EXIT_ERROR,
 ) -> int:
     """Run a command and return its exit code, with one sentence on stderr if it failed. `level` is
-    the level of its log."""
+    the level of its log; `unexpected` the exit code after a mistake of ours."""
     try:
         arguments = parse()
     except SystemExit as end:
@@ -190,4 +191,4 @@ def run_program(
                 return code
         # A mistake of ours, told in full.
         logging.getLogger(program).exception("ended by an unexpected error")
-        return EXIT_ERROR
+        return unexpected

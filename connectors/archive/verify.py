@@ -7,13 +7,13 @@ the source, so it also shows that they can be restored byte for byte.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyspark  # noqa: F401 - before its parts
 
 from connect.errors import ConnectError
+from connect.log_fields import OwnedPool
 from connectors.archive.ledger import ArchivedRange
 from connectors.archive.restore import ArchiveReader
 from connectors.archive.rows import records_of
@@ -41,7 +41,7 @@ def verified(
     reader: ArchiveReader, ranges: Sequence[ArchivedRange], slots: int
 ) -> Iterator[VerifiedRange]:
     """Yield the result of each range, in their order. `slots`: how many are read at a time."""
-    with ThreadPoolExecutor(slots, thread_name_prefix="verify") as pool:
+    with OwnedPool(slots, thread_name_prefix="verify") as pool:
         try:
             yield from pool.map(partial(_verify, reader), ranges)
         finally:

@@ -249,12 +249,14 @@ class MirrorMaker:
         self, changed: Sequence[str], ended: Sequence[MirrorFlow], kept: Mapping[str, MirrorFlow]
     ) -> None:
         stopped = {flow.plan.name for flow in ended}
-        for name in sorted(stopped | self._flows.keys()):
-            if name in kept:
-                continue
+        others = sorted((stopped | self._flows.keys()) - kept.keys())
+        for name in others:
             what = "restarted" if name in stopped else "added"
             log.info("%s: %s", name, what if name in self._flows else "removed")
-        log.info("Changed without a restart: %s", ", ".join(changed) or "nothing")
+        if changed:
+            log.info("Changed without a restart: %s", ", ".join(changed))
+        elif not others:
+            log.info("The file was read again: nothing has changed")
 
     def start(self) -> None:
         """Begin to start all flows, and return at once."""

@@ -238,6 +238,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         _run,
         ((ConfigError, EXIT_CONFIG), (OSError, EXIT_FAILED), (ConnectError, EXIT_FAILED)),
         lambda arguments: arguments.subcommand.level,
+        # 2 would say that the command line is wrong, and systemd would not start it again.
+        unexpected=EXIT_FAILED,
     )
 
 

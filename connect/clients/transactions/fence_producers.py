@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +27,7 @@ from connect.clients.wire.find_coordinator import (
     open_coordinator,
 )
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, Interrupted
+from connect.log_fields import OwnedPool
 from connect.loop import Backoff, retry
 from connect.protocol.error_codes import ErrorCode
 
@@ -182,7 +182,7 @@ def _attempt(work: _Round, ids: Sequence[str]) -> _Left:
         return list(ids), _retriable(error)
     jobs = [(address, part) for address, of_it in by_coordinator.items() for part in _parts(of_it)]
 
-    with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fence") as pool:
+    with OwnedPool(_CONNECTIONS, thread_name_prefix="fence") as pool:
         for again, failure in pool.map(lambda job: _fence_at(job[0], job[1], work), jobs):
             left += again
             last = failure or last

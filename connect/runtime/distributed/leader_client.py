@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from urllib.parse import quote
 
 from connect.clients.rest_client import RestClient
 from connect.data import json_codec
 from connect.errors import ConnectError, CorruptData, RetriableError
+from connect.log_fields import OwnedPool
 from connect.protocol.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
 from connect.runtime.errors import LeaderRefused
 from connect.storage.config_records import SessionKey
@@ -49,7 +50,7 @@ class InternalRequests:
         self._algorithm = algorithm
         self._key = key
         self._path = path
-        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="leader-request")
+        self._pool = OwnedPool(max_workers=4, thread_name_prefix="leader-request")
 
     def post_task_configs(
         self, leader_url: str, connector: str, configs: Sequence[Mapping[str, str]]

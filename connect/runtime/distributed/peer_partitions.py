@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import replace
 
 from connect.errors import ConnectError
+from connect.log_fields import OwnedPool
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus, decode_partitions
 from connect.runtime.distributed.leader_client import InternalRequests, partitions_path
@@ -59,7 +60,7 @@ def _ask_all(
 
     if not owners:
         return {}
-    pool = ThreadPoolExecutor(min(len(owners), _MOST_AT_ONCE), "partitions-of-workers")
+    pool = OwnedPool(min(len(owners), _MOST_AT_ONCE), "partitions-of-workers")
     try:
         asked = {owner: pool.submit(ask, owner) for owner in owners}
         wait(asked.values(), timeout_s)

@@ -7,13 +7,14 @@ and compares. This module opens its own cluster links, so it can be closed befor
 from __future__ import annotations
 
 import threading
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from typing import Literal
 
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import LATEST
 from connect.clients.config.settings import WireSettings
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
+from connect.log_fields import OwnedPool
 from connectors.mirror.compare.target_tail import Tail, TailReader
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
 
@@ -34,12 +35,12 @@ class ThreadedTailLookup:
         self._read_committed = read_committed
         self._links: tuple[ClusterLink, ClusterLink] | None = None
         self._topics: tuple[set[str], set[str]] = (set(), set())
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: OwnedPool | None = None
         self._stopped = threading.Event()
 
     def look(self, question: TailQuestion) -> Future[FoundTail]:
         if self._pool is None or self._links is None:
-            self._pool = ThreadPoolExecutor(_THREADS, "mirror-tail")
+            self._pool = OwnedPool(_THREADS, "mirror-tail")
             source, target = self._settings
             self._links = (
                 ClusterLink(source, lambda: None, name="mirror-tail-source"),

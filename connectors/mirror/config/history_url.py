@@ -1,7 +1,8 @@
 """Where the history of a flow is: `mirror.history.url`, or a file of the flow's own.
 
 The default file is named after the two clusters' aliases and a digest of their bootstrap servers,
-so that flows of the same name between other clusters don't share it.
+so that flows of the same name between other clusters don't share it. Commands that an operator
+types beside the systemd service find the service's file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from connect.config.types import SecretStr
 from connectors.mirror.config.loss_policies import HISTORY_OFF
 
 __all__ = ["default_history_directory", "default_history_files", "flow_history_url", "is_off"]
+
+SERVICE_DIRECTORY = Path("/var/lib/kafka-connect-mirror")
+"""The state directory of the units in deploy/systemd."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _DIGITS = 8
@@ -32,9 +36,11 @@ def default_history_directory() -> Path:
 
 
 def default_history_files() -> list[Path]:
-    """Return the existing default history files of all flows, and the one that all flows of
-    earlier releases shared."""
-    return sorted(default_history_directory().glob("history*.db"))
+    """Return the existing default history files of all flows, also those of the systemd service if
+    this user may read them, and the one that all flows of earlier releases shared."""
+    directories = dict.fromkeys((default_history_directory(), SERVICE_DIRECTORY))
+    found = [file for directory in directories for file in directory.glob("history*.db")]
+    return sorted(file for file in found if os.access(file, os.R_OK))
 
 
 def flow_history_url(url: SecretStr | None, props: Mapping[str, str]) -> SecretStr:
@@ -49,7 +55,10 @@ def flow_history_url(url: SecretStr | None, props: Mapping[str, str]) -> SecretS
     ]
     digest = hashlib.sha256("\n".join([*aliases, *servers]).encode()).hexdigest()[:_DIGITS]
     names = "-".join(_UNSAFE.sub("_", alias) for alias in aliases)
-    return SecretStr(f"sqlite:///{default_history_directory() / f'history-{names}-{digest}.db'}")
+    name = f"history-{names}-{digest}.db"
+    own, service = default_history_directory() / name, SERVICE_DIRECTORY / name
+    of_service = not own.exists() and os.access(service, os.R_OK | os.W_OK)
+    return SecretStr(f"sqlite:///{service if of_service else own}")
 
 
 def is_off(url: SecretStr | None) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from connect.clock import Deadline
 from connect.log_fields import (
+    OwnedPool,
     OwnedThread,
     add_log_fields,
     log_fields,
@@ -70,6 +73,40 @@ def test_background_loops_are_owned_too() -> None:
     assert loop.stop(Deadline(TIMEOUT_S).remaining())
 
     assert note.fields == {"flow": "a->b"}
+
+
+def test_a_pool_works_for_whom_each_call_was_submitted_and_keeps_nothing_of_it() -> None:
+    def work(number: int) -> tuple[int, Mapping[str, str | int]]:
+        found = log_fields()
+        add_log_fields(flow="left behind")
+        return number, found
+
+    # One thread, so that each call follows the others on it.
+    with with_log_fields(connector="its creator's"):
+        pool = OwnedPool(1)
+    with pool:
+        with with_log_fields(connector="c", task=1):
+            first = pool.submit(work, 1)
+        with with_log_fields(connector="c", task=2):
+            mapped = list(pool.map(work, [2, 3], timeout=TIMEOUT_S))
+        last = pool.submit(work, number=4)
+        assert first.result(TIMEOUT_S) == (1, {"connector": "c", "task": 1})
+        assert mapped == [(2, {"connector": "c", "task": 2}), (3, {"connector": "c", "task": 2})]
+        assert last.result(TIMEOUT_S) == (4, {})
+
+
+def test_the_product_has_no_other_thread_pools() -> None:
+    root = Path(__file__).parents[3]
+    files = [
+        path for name in ("connect", "connectors", "api") for path in (root / name).rglob("*.py")
+    ]
+    plain = [
+        str(path.relative_to(root))
+        for path in files
+        if re.search(r"\bThreadPoolExecutor\(", path.read_text())
+    ]
+    # The class itself, in `class OwnedPool(ThreadPoolExecutor)`, is no call.
+    assert plain == []
 
 
 def test_what_the_process_shares_has_no_fields() -> None:

@@ -19,6 +19,8 @@ DEPLOY = Path(__file__).parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 CONTAINERFILE = DEPLOY / "container" / "Containerfile"
 CHART = DEPLOY / "helm" / "kafka-connect-mirror"
+EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
+KUBERNETES = "1.32"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 MOST_EXPOSURE = 20  # tenths: "OK" of systemd-analyze security begins at 2.0
 TIMEOUT_S = 60.0
@@ -113,7 +115,7 @@ def test_manifests_match_the_schemas_of_kubernetes(name: str, document: Any) -> 
     if document["kind"] == "PodMonitor":
         assert document["spec"]["podMetricsEndpoints"][0]["path"] == "/metrics"
         return
-    validate.validate(document, "1.32", strict=True)
+    validate.validate(document, KUBERNETES, strict=True)
 
 
 def deployments() -> list[Any]:
@@ -158,13 +160,75 @@ def test_the_chart_uses_only_values_that_it_declares() -> None:
 
 
 @needs_helm
-@pytest.mark.parametrize("mode", ["mirror", "distributed"])
-def test_the_chart_renders_to_valid_manifests(mode: str) -> None:
+@pytest.mark.parametrize("values", [None, *EXAMPLES], ids=lambda each: each and each.stem)
+def test_the_chart_is_linted_and_renders_to_valid_manifests(values: Path | None) -> None:
+    options = [] if values is None else ["--values", str(values)]
+    run("helm", "lint", "--strict", str(CHART), *options)
+    documents = rendered(*options)
+    assert {"Deployment", "PodDisruptionBudget"} <= documents.keys()
     validate = pytest.importorskip(
         "kubernetes_validate", reason="kubernetes-validate (group deploy)"
     )
-    text = run("helm", "template", "m", str(CHART), "--set", f"mode={mode},secrets={{kafka}}")
-    documents = [each for each in yaml.safe_load_all(text) if each]
-    assert {"Deployment", "PodDisruptionBudget"} <= {each["kind"] for each in documents}
-    for document in documents:
-        validate.validate(document, "1.32", strict=True)
+    for kind, document in documents.items():
+        if kind != "PodMonitor":
+            validate.validate(document, KUBERNETES, strict=True)
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("example", "manifest"), [("mirror", "mirror"), ("distributed", "connect")]
+)
+def test_the_chart_makes_what_the_manifests_say(example: str, manifest: str) -> None:
+    chart = rendered("--values", str(CHART / "examples" / f"{example}.yaml"))
+    plain = {
+        each["kind"]: each
+        for name in (f"{manifest}.yaml", "pod-monitor.yaml")
+        for each in yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text())
+    }
+    assert chart.keys() == plain.keys() - ({"PodMonitor"} - chart.keys())
+    assert pod(chart["Deployment"]) == pod(plain["Deployment"])
+    for kind in chart.keys() & {"PodDisruptionBudget", "PodMonitor", "Service"}:
+        assert without_names(chart[kind]["spec"]) == without_names(plain[kind]["spec"])
+    for field in ("replicas", "strategy"):
+        assert chart["Deployment"]["spec"][field] == plain["Deployment"]["spec"][field]
+
+
+@needs_helm
+def test_workers_of_the_chart_listen_where_they_are_probed() -> None:
+    options = ["--set", "mode=distributed", "--set", "port=9000"]
+    [container] = rendered(*options)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert environment_properties("distributed", variables)["listeners"] == "http://:9000"
+    assert container["ports"] == [{"name": "pages", "containerPort": 9000}]
+
+
+@needs_helm
+def test_numbers_of_a_values_file_stay_as_they_are(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("environment: {MIRROR_A: 1000000, MIRROR_B: 0.5, MIRROR_C: true}\n")
+    documents = rendered("--values", str(values))
+    [container] = documents["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert [each["value"] for each in container["env"]] == ["1000000", "0.5", "true"]
+
+
+def rendered(*options: str) -> dict[str, Any]:
+    """What helm makes of the chart, by kind."""
+    text = run("helm", "template", "m", str(CHART), "--kube-version", KUBERNETES, *options)
+    return {each["kind"]: each for each in yaml.safe_load_all(text) if each}
+
+
+def pod(deployment: Any) -> dict[str, Any]:
+    """A deployment's pod, with its container and the files in it, but for names that both choose
+    freely."""
+    spec = dict(deployment["spec"]["template"]["spec"])
+    [container] = spec.pop("containers")
+    volumes = {each.pop("name"): each for each in map(dict, spec.pop("volumes"))}
+    container = {**container, "name": "", "imagePullPolicy": "IfNotPresent"}
+    mounts = {each.pop("name"): each for each in map(dict, container.pop("volumeMounts"))}
+    container["files"] = {each["mountPath"]: (each, volumes[name]) for name, each in mounts.items()}
+    container["env"] = {each["name"]: each for each in container.get("env", ())}
+    return {**spec, **container}
+
+
+def without_names(spec: Any) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key != "selector"}

@@ -27,8 +27,12 @@ TIMEOUT_S = 60.0
 @needs_promtool
 @pytest.mark.parametrize(
     "arguments",
-    [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]],
-    ids=["check", "test"],
+    [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts_test.yml"],
+        ["check", "config", "--syntax-only", "../compose/prometheus.yml"],
+    ],
+    ids=["check", "test", "compose"],
 )
 def test_promtool_agrees_with_the_rules(arguments: list[str]) -> None:
     ended = subprocess.run(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from api.cli import mirror_maker
 from api.cli.connect_mirror.main import COMMANDS, main
 
 FLOW = """clusters = a, b
@@ -40,6 +41,18 @@ def test_help_of_every_subcommand_is_0_and_usage_errors_are_2(
 
 def test_no_subcommand_is_2() -> None:
     assert main([]) == 2
+
+
+def test_a_mistake_of_ours_is_not_told_as_a_wrong_command_line(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd does not start a service again whose command line is wrong."""
+
+    def fail(_: Path) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(mirror_maker, "_load", fail)
+    assert main(["run", "-c", file]) == 1
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from api.cli.output.mirror_client import Output
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
 from connect.storage import sql_engine
+from connectors.mirror.config import history_url
 from connectors.mirror.config.history_url import (
     default_history_files,
     flow_history_url,
@@ -172,3 +173,41 @@ def test_events_of_all_default_files_are_read_together(
     assert len(default_history_files()) == 2
     assert [row["topic"] for row in read_events(None, 10)] == ["t", "t"]
     assert len(read_events(None, 1)) == 1
+
+
+def test_commands_beside_the_systemd_service_find_its_history(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(history_url, "SERVICE_DIRECTORY", tmp_path / "service")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "root"))
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "service"))
+    (tmp_path / "service").mkdir()
+    url = flow_history_url(None, FLOW_PROPS)
+    written = open_history(url, 7)
+    assert written is not None
+    written.add(FLOW, EVENT)
+    written.close()
+
+    monkeypatch.delenv("STATE_DIRECTORY")
+    assert flow_history_url(None, FLOW_PROPS) == url
+    assert [row["topic"] for row in read_events(None, 10)] == ["t"]
+    # A flow that the service does not have is the user's own.
+    other = {**FLOW_PROPS, "source.cluster.bootstrap.servers": "elsewhere:9092"}
+    assert flow_history_url(None, other).reveal().startswith(f"sqlite:///{tmp_path / 'root'}")
+
+
+def test_somebody_who_runs_a_flow_keeps_its_history_where_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(history_url, "SERVICE_DIRECTORY", tmp_path / "service")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "own"))
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    url = flow_history_url(None, FLOW_PROPS)
+    written = open_history(url, 7)
+    assert written is not None
+    written.add(FLOW, EVENT)
+    written.close()
+    file = Path(url.reveal().removeprefix("sqlite:///"))
+    (tmp_path / "service").mkdir()
+    (tmp_path / "service" / file.name).write_bytes(file.read_bytes())
+    assert flow_history_url(None, FLOW_PROPS) == url
