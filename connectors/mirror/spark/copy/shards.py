@@ -11,7 +11,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +26,8 @@ from connectors.spark.errors import SparkJobFailed, job_errors
 
 __all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_frame"]
 
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+
 
 def copy_shard(
     session: SparkSession,
@@ -33,15 +36,17 @@ def copy_shard(
     limits: ShardLimits,
     claim: ClaimedProducer | None = None,
     pace: FlowLimits | None = None,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> ShardResult:
     """Copy this shard and return its result.
 
     `claim`: the lane, for a flow that writes exactly once; valid for this call only; requires
-    `limits.once`. `pace`: the shard's share of the flow's limits. Raises `SparkJobFailed` if the
-    job cannot run. To end it early, cancel the thread's job group.
+    `limits.once`. `pace`: the shard's share of the flow's limits. `names`: as `shard_copier`.
+    Raises `SparkJobFailed` if the job cannot run. To end it early, cancel the thread's job group.
     """
     with job_errors("The copy"):
-        rows = collect(shard_frame(session, flow, shard, limits, claim, pace)).to_pylist()
+        frame = shard_frame(session, flow, shard, limits, claim, pace, names)
+        rows = collect(frame).to_pylist()
     if not rows:
         raise SparkJobFailed("The copy failed in Spark: its task returned no result")
     return ShardResult.of_json(rows[0]["result"])
@@ -54,11 +59,12 @@ def shard_frame(
     limits: ShardLimits,
     claim: ClaimedProducer | None = None,
     pace: FlowLimits | None = None,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> DataFrame:
     """Return one row with the JSON of this shard's `ShardResult`. Each run of the query copies the
     shard."""
     # It writes to the target, so Spark must not run it twice for one row.
     copy = F.udf(
-        shard_copier(flow, shard, limits, claim, pace), "string", useArrow=False
+        shard_copier(flow, shard, limits, claim, pace, names), "string", useArrow=False
     ).asNondeterministic()
     return session.range(0, 1, 1, 1).select(copy(F.col("id")).alias("result"))

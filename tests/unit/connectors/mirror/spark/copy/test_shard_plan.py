@@ -127,3 +127,47 @@ def test_a_choice_among_a_hundred_thousand_takes_milliseconds() -> None:
     shards = [shard for _ in range(64) if (shard := take(made, 64)) is not None]
     assert sum(len(shard.ranges) for shard in shards) == 64_000
     assert time.process_time() - began < 5
+
+
+def test_a_shard_of_limited_size_ends_in_the_middle_of_a_backlog() -> None:
+    made = WaitingPartitions(slice_bytes=100_000)
+    for number in (1, 2):
+        made.put(partition(number, LARGE))
+    first = take(made, 1)
+    assert first is not None
+    # A kilobyte each: the first one fills it.
+    assert [(each.source[1], each.end - each.start) for each in first.ranges] == [(1, 100)]
+    assert not first.probes
+    second = take(made, 1)
+    assert second is not None
+    assert [(each.source[1], each.end - each.start) for each in second.ranges] == [(2, 100)]
+
+
+def test_small_backlogs_share_a_shard_of_limited_size_unless_they_are_troubled() -> None:
+    made = WaitingPartitions(slice_bytes=100_000)
+    for number, failures in ((1, 0), (2, 0), (3, 1), (4, 1)):
+        made.put(partition(number, 10, failures))
+    assert [sources(shard) for shard in taken(made, 1)] == [[1, 2], [3], [4]]
+
+
+def test_the_first_shard_of_limited_size_has_few_offsets() -> None:
+    unmeasured = partition(1, 50 * LARGE)
+    unmeasured.size = OffsetSize()
+    made = WaitingPartitions(slice_bytes=1 << 30)
+    made.put(unmeasured)
+    shard = take(made, 1)
+    assert shard is not None
+    assert [each.end - each.start for each in shard.ranges] == [2000]
+
+
+def test_a_partition_whose_source_seems_to_end_earlier_is_a_probe() -> None:
+    shorter = partition(1, LARGE)
+    shorter.position, shorter.end = 500, 100
+    made = waiting(shorter, partition(2, 10))
+    shard = take(made, 1)
+    assert shard is not None
+    assert shard.probes == {("t1", 1)}
+    assert next((each.start, each.end) for each in shard.ranges if each.source[1] == 1) == (
+        500,
+        501,
+    )

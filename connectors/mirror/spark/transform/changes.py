@@ -1,0 +1,95 @@
+"""What a flow's transformations mean for its shards: how large they are, and how each is copied.
+Runs on the driver; thread-safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from connectors.mirror.config.rates import FlowLimits
+from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.range_copier import SourceRange
+from connectors.mirror.replication_policy import ReplicationPolicy
+from connectors.mirror.spark.copy.executor import CopyFlow, ShardLimits, ShardResult
+from connectors.mirror.spark.copy.flights import Flight
+from connectors.mirror.spark.copy.shards import copy_shard
+from connectors.mirror.spark.transform.executor import TransformedShard
+from connectors.mirror.spark.transform.plan import FlowTransform
+from connectors.mirror.topic_routes import TRANSFORM_KEY
+
+__all__ = ["FlowChanges"]
+
+_SLICE_BYTES = 16 * 1024 * 1024
+"""The copier of a shard holds the transformed rows in memory."""
+
+_PREPARE_S = 30.0
+
+
+class FlowChanges:
+    """The `transforms` and the `mirror.transform` of one flow."""
+
+    def __init__(self, config: SourceConfig, policy: ReplicationPolicy) -> None:
+        """Raises `ConfigError` if `mirror.transform` names nothing."""
+        self._alias = config.source_cluster_alias
+        self._policy = policy
+        value = config.originals.get(TRANSFORM_KEY, "").strip()
+        self._transform = FlowTransform(value) if value else None
+        self._checked: SparkSession | None = None
+
+    @property
+    def frames(self) -> bool:
+        """Whether executors must have what DataFrames of Arrow batches need."""
+        return self._transform is not None
+
+    @property
+    def slice_bytes(self) -> int | None:
+        """Return the maximum size of a shard; None: there is none."""
+        return None if self._transform is None else _SLICE_BYTES
+
+    @property
+    def prepare_s(self) -> float:
+        """Return how long a shard may take before it copies."""
+        return 0.0 if self._transform is None else _PREPARE_S
+
+    def check(self, session: SparkSession) -> None:
+        """Check, once for each session, what `mirror.transform` does. Raises `ConfigError`."""
+        if self._transform is not None and session is not self._checked:
+            self._transform.check(session)
+            self._checked = session
+
+    def copies_differ(self, topic: str) -> bool:
+        """Whether copies of this topic of the source differ from their records."""
+        return self._policy.changes_records(self._alias, topic)
+
+    def copy(
+        self,
+        session: SparkSession,
+        flow: CopyFlow,
+        flight: Flight,
+        limits: ShardLimits,
+        pace: FlowLimits | None,
+    ) -> ShardResult:
+        """Copy a shard, as `copy_shard`."""
+        names = self._names(flight.shard)
+        if self._transform is None:
+            return copy_shard(session, flow, flight.shard, limits, flight.claim, pace, names)
+        topics = {each.source[0] for each in flight.shard}
+        shard = TransformedShard(
+            flight.shard,
+            frozenset(filter(self._policy.changed_by_spark, topics)),
+            flight.probes,
+            names,
+        )
+        # Records that came since the shard was planned have no row yet.
+        limits = limits._replace(follow=False, prepare_s=self.prepare_s)
+        return self._transform.copy(session, flow, shard, limits, flight.claim, pace)
+
+    def _names(self, shard: Iterable[SourceRange]) -> dict[str, str]:
+        """Return the topics that `transforms` change, with the names that the chain gets."""
+        policy, alias = self._policy, self._alias
+        return {
+            topic: policy.format_remote_topic(alias, topic)
+            for topic in {each.source[0] for each in shard}
+            if policy.changed_by_chain(alias, topic)
+        }
