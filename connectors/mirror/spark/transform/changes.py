@@ -24,6 +24,7 @@ _SLICE_BYTES = 16 * 1024 * 1024
 """The copier of a shard holds the transformed rows in memory."""
 
 _PREPARE_S = 30.0
+_LEAST_S = 1.0
 
 
 class FlowChanges:
@@ -81,8 +82,11 @@ class FlowChanges:
             flight.probes,
             names,
         )
-        # Records that came since the shard was planned have no row yet.
-        limits = limits._replace(follow=False, prepare_s=self.prepare_s)
+        # Records that came since the shard was planned have no row yet. What was transformed shall
+        # not be in vain because the copier had to connect.
+        limits = limits._replace(
+            follow=False, prepare_s=self.prepare_s, most_s=max(limits.most_s, _LEAST_S)
+        )
         return self._transform.copy(session, flow, shard, limits, flight.claim, pace)
 
     def _names(self, shard: Iterable[SourceRange]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from connect.protocol.batches import read_headers
 from connect.protocol.record_codec import Record, encode_tail
 from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.batches.conversion import FetchedRecords
+from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.batches.transformed import transformed_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.range_copier import SourceRange
@@ -84,25 +85,25 @@ def test_copies_are_the_records_that_came_back_under_their_offsets(
     rows = TransformedRows(shard(0, log.end))
     rows.take(rows_of(upper))
 
-    content, aborted = log.fetch(0, 1 << 30)
-    copied = bytearray(content)
-    view = memoryview(copied)
-    chosen = transformed_batches(
-        FetchedRecords(
-            view,
-            read_headers(view),
-            0,
-            None,
-            300,
-            aborted,
-            CopyOptions(),
-            FetchBuffer(BUDGET, copied),
-            BUDGET,
-        ),
-        rows.changes()[KEY],
-    )
-    assert copied_records(chosen.batches) == sorted(upper, key=lambda each: each.offset)
-    assert chosen.dropped == len(records) - len(kept)
+    batches: list[Outgoing] = []
+    position = dropped = 0
+    while position < log.end:
+        content, aborted = log.fetch(position, 1 << 30)
+        copied = bytearray(content)
+        view = memoryview(copied)
+        headers = read_headers(view)
+        buffer = FetchBuffer(BUDGET, copied)
+        chosen = transformed_batches(
+            FetchedRecords(
+                view, headers, position, None, 300, aborted, CopyOptions(), buffer, BUDGET
+            ),
+            rows.changes()[KEY],
+        )
+        batches += chosen.batches
+        dropped += chosen.dropped
+        position = max(position, headers[-1].next_offset)
+    assert copied_records(batches) == sorted(upper, key=lambda each: each.offset)
+    assert dropped == len(records) - len(kept)
 
 
 def test_columns_that_do_not_come_back_stay_as_they_are() -> None:
