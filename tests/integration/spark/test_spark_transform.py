@@ -22,9 +22,18 @@ from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, sto
 from tests.support.offset_records import offset_map
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import contents, read_partition
+from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, session_on
+from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_flow import ONCE, SPARK, START_S
 from tests.support.topics import create_topic, end_offset
-from tests.support.transformed import SMT, TOMBSTONES_AND_TESTS, events, transforms, wait_end
+from tests.support.transformed import (
+    JSON,
+    SMT,
+    TOMBSTONES_AND_TESTS,
+    events,
+    transforms,
+    wait_end,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(900)
@@ -62,8 +71,9 @@ def loud(records):
 LIMITS = ShardLimits(30.0, prepare_s=60.0)
 
 
-def flow_between(source: KafkaCluster, target: KafkaCluster) -> CopyFlow:
+def flow_between(source: KafkaCluster, target: KafkaCluster, **more: str) -> CopyFlow:
     connector = {
+        **more,
         "name": "transformed-by-spark",
         "connector.class": "MirrorSourceConnector",
         "source.cluster.alias": "A",
@@ -234,6 +244,44 @@ def test_a_name_of_nothing_is_refused(value: str, said: str) -> None:
 
 
 @pytest.mark.slow
+def test_executors_of_a_cluster_have_what_a_transformation_needs(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
+) -> None:
+    """Their own Python knows nothing of us; a chain of `transforms` comes after the function."""
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, [Record(b'{"n": %d}' % n, b"k%d" % (n % 3)) for n in range(9)])
+    file = tmp_path / "loud.py"
+    file.write_text(IN_FILE.replace("value.upper() + HELPER", "value[:-1] + b', \"x\": 1}'"))
+    chain = {
+        "transforms": "drop",
+        "transforms.drop.type": f"{SMT}ReplaceField$Value",
+        "transforms.drop.exclude": "n",
+        "mirror.transforms.value.converter": JSON,
+        "mirror.transforms.value.converter.schemas.enable": "false",
+    }
+    between = flow_between(source_cluster, target_cluster, **chain)
+    shard = TransformedShard(
+        [SourceRange((topic, 0), (copy, 0), 0, 9)],
+        frozenset({topic}),
+        names={topic: f"A.{topic}"},
+    )
+    path = bare_python(tmp_path / "python")
+    with SparkCluster(1, path=[path], logs=logs) as cluster:
+        properties = {"spark.master": cluster.url, **SMALL_EXECUTORS, **QUICK_JVM}
+        with session_on(properties, frames=True) as session:
+            transform = FlowTransform(f"{file}:loud")
+            transform.check(session)
+            result = transform.copy(session, between, shard, LIMITS)
+    assert result.error is None
+    assert not result.errors
+    kinds = {1: (("kind", b"gold"),), 2: (("kind", b"blue"),), 0: ()}
+    assert [(r.value, r.headers) for r in read_partition(target, copy)] == [
+        (b'{"x":1}', kinds[n % 3]) for n in range(9)
+    ]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("once", [{}, ONCE], ids=["at-least-once", "exactly-once"])
 def test_a_flow_is_transformed_and_its_groups_move_exactly(
     flow: MirroredFlow, logs: Path, tmp_path: Path, once: Mapping[str, str]
@@ -322,7 +370,7 @@ def test_fields_of_json_change_on_executors_and_errors_are_counted(
     )
     stages = {"mask": {"type": f"{SMT}MaskField$Value", "fields": "card"}}
     json_values = {
-        "A->B.mirror.transforms.value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "A->B.mirror.transforms.value.converter": JSON,
         "A->B.mirror.transforms.value.converter.schemas.enable": "false",
         "A->B.errors.tolerance": "all",
     }
