@@ -48,19 +48,17 @@ class PartitionBoard:
         *,
         begins_at_start: bool = True,
         stores: bool = True,
-        slice_bytes: int | None = None,
     ) -> None:
         """`on_begun`: a partition that was `start_unknown` has a start and waits for `let_copy`.
         `begins_at_start`: not where auto.offset.reset is latest. `stores`: positions are stored
-        after shards, not in their transactions; then one that a loss moved back waits for that.
-        `slice_bytes`: as `WaitingPartitions`."""
+        after shards, not in their transactions; then one that a loss moved back waits for that."""
         self._stores = stores
         self._policies = policies or LossPolicies()
         self._on_loss = on_loss or (lambda *_: None)
         self._on_begun = on_begun
         self._begins_at_start = begins_at_start
         self._partitions: dict[TopicPartition, SparkPartition] = {}
-        self._waiting = WaitingPartitions(slice_bytes)
+        self._waiting = WaitingPartitions()
         self._unsure: set[TopicPartition] = set()
         self._learning: set[TopicPartition] = set()
         self._late: dict[TopicPartition, int] = {}

@@ -30,6 +30,8 @@ _PARTITION_BYTES = 16 * 1024
 """The fixed cost of a partition in bytes: entries in requests, and lines of the result."""
 
 
+_SLICE_BYTES = 16 * 1024 * 1024
+"""Maximum size of a shard that is in memory as a whole."""
 _UNMEASURED_OFFSETS = 2000
 _MOST_OFFSETS = 50_000
 """Maximum number of offsets of a partition in a shard of limited size, before its records were
@@ -49,9 +51,9 @@ class Shard(NamedTuple):
 class WaitingPartitions:
     """The partitions that wait for a shard, in the order of arrival."""
 
-    def __init__(self, slice_bytes: int | None = None) -> None:
-        """`slice_bytes`: the maximum size of a shard, as far as sizes can be told; then troubled
-        partitions are in a shard of their own. None: there is none."""
+    def __init__(self, slice_bytes: int = _SLICE_BYTES) -> None:
+        """`slice_bytes`: the maximum size of a shard of sliced partitions, as far as sizes can be
+        told."""
         self._slice_bytes = slice_bytes
         self._queues: dict[bool, dict[TopicPartition, SparkPartition]] = {False: {}, True: {}}
         """By whether they are troubled."""
@@ -116,7 +118,7 @@ class WaitingPartitions:
     def _end(self, partition: SparkPartition, partitions: int) -> int:
         """Return where a partition's range ends, in a shard of so many partitions."""
         end = max(partition.end, partition.position + 1)
-        if self._slice_bytes is None:
+        if not partition.sliced:
             return end
         most = _UNMEASURED_OFFSETS
         one = partition.size.estimate(_SAMPLE_OFFSETS)
@@ -135,11 +137,17 @@ class WaitingPartitions:
         self, troubled: bool, share: int, ready: Callable[[SparkPartition], bool]
     ) -> list[SparkPartition]:
         chosen: list[SparkPartition] = []
-        size = 0
+        size = others = 0
         for each in self._in_order(troubled):
             if len(chosen) >= _MOST:
                 break
-            if chosen and self._slice_bytes is not None and (troubled or size > self._slice_bytes):
+            if chosen and each.sliced != chosen[0].sliced:
+                # They are copied in another way.
+                others += 1
+                if others > _MOST:
+                    break
+                continue
+            if chosen and each.sliced and (troubled or size > self._slice_bytes):
                 break
             size += each.weight(max(0, each.end - each.position)) + _PARTITION_BYTES
             if len(chosen) >= share and size > _LITTLE_BYTES:

@@ -113,7 +113,6 @@ class SparkSourceTask(BaseSourceTask):
             on_begun=self._begun,
             begins_at_start=fetch.auto_offset_reset == "earliest",
             stores=self.context.transfer is None,
-            slice_bytes=self._changes.slice_bytes,
         )
         self._history = TaskHistory(
             self._config, self.context.connector_name, self.context.task_index
@@ -184,6 +183,7 @@ class SparkSourceTask(BaseSourceTask):
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
             partition.transformed = self._changes.copies_differ(key[0])
+            partition.sliced = self._changes.by_spark(key[0])
             partition.learns = once or position is not None
             partition.start_unknown = once or position is None
             if position is not None:

@@ -1,4 +1,4 @@
-"""What a flow's transformations mean for its shards: how large they are, and how each is copied.
+"""What a flow's transformations mean for its shards: which they are for, and how each is copied.
 Runs on the driver; thread-safe."""
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from connectors.mirror.spark.transform.plan import FlowTransform
 from connectors.mirror.topic_routes import TRANSFORM_KEY
 
 __all__ = ["FlowChanges"]
-
-_SLICE_BYTES = 16 * 1024 * 1024
-"""The copier of a shard holds the transformed rows in memory."""
 
 _PREPARE_S = 30.0
 _LEAST_S = 1.0
@@ -44,11 +41,6 @@ class FlowChanges:
         return self._transform is not None
 
     @property
-    def slice_bytes(self) -> int | None:
-        """Return the maximum size of a shard; None: there is none."""
-        return None if self._transform is None else _SLICE_BYTES
-
-    @property
     def prepare_s(self) -> float:
         """Return how long a shard may take before it copies."""
         return 0.0 if self._transform is None else _PREPARE_S
@@ -63,6 +55,10 @@ class FlowChanges:
         """Whether copies of this topic of the source differ from their records."""
         return self._policy.changes_records(self._alias, topic)
 
+    def by_spark(self, topic: str) -> bool:
+        """Whether `mirror.transform` gets the records of this topic."""
+        return self._policy.changed_by_spark(topic)
+
     def copy(
         self,
         session: SparkSession,
@@ -73,15 +69,10 @@ class FlowChanges:
     ) -> ShardResult:
         """Copy a shard, as `copy_shard`."""
         names = self._names(flight.shard)
-        if self._transform is None:
+        topics = frozenset(filter(self.by_spark, {each.source[0] for each in flight.shard}))
+        if self._transform is None or not topics:
             return copy_shard(session, flow, flight.shard, limits, flight.claim, pace, names)
-        topics = {each.source[0] for each in flight.shard}
-        shard = TransformedShard(
-            flight.shard,
-            frozenset(filter(self._policy.changed_by_spark, topics)),
-            flight.probes,
-            names,
-        )
+        shard = TransformedShard(flight.shard, topics, flight.probes, names)
         # Records that came since the shard was planned have no row yet. What was transformed shall
         # not be in vain because the copier had to connect.
         limits = limits._replace(

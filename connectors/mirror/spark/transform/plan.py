@@ -134,8 +134,8 @@ class FlowTransform:
         """Return what becomes of these records, with the types of COLUMNS."""
         try:
             returned = self._transform(records)
-        except (PySparkException, Py4JError):
-            raise
+        except (PySparkException, Py4JError, ConnectionError, EOFError):
+            raise  # Spark's own, or its JVM has ended.
         except Exception as error:  # Whatever the operator's function raises.
             raise wrong_transform(self._value, f"{type(error).__name__}: {error}") from error
         if not isinstance(returned, DataFrame):

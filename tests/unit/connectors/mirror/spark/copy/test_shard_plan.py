@@ -129,33 +129,46 @@ def test_a_choice_among_a_hundred_thousand_takes_milliseconds() -> None:
     assert time.process_time() - began < 5
 
 
-def test_a_shard_of_limited_size_ends_in_the_middle_of_a_backlog() -> None:
+def sliced(number: int, offsets: int, failures: int = 0) -> SparkPartition:
+    made = partition(number, offsets, failures)
+    made.sliced = True
+    return made
+
+
+def of_limited_size(*partitions: SparkPartition) -> WaitingPartitions:
+    """Shards have 100 of these offsets."""
     made = WaitingPartitions(slice_bytes=100_000)
+    for each in partitions:
+        made.put(each)
+    return made
+
+
+def test_a_sliced_shard_ends_in_the_middle_of_a_backlog() -> None:
+    made = of_limited_size(sliced(1, LARGE), sliced(2, LARGE))
     for number in (1, 2):
-        made.put(partition(number, LARGE))
-    first = take(made, 1)
-    assert first is not None
-    # A kilobyte each: the first one fills it.
-    assert [(each.source[1], each.end - each.start) for each in first.ranges] == [(1, 100)]
-    assert not first.probes
-    second = take(made, 1)
-    assert second is not None
-    assert [(each.source[1], each.end - each.start) for each in second.ranges] == [(2, 100)]
+        shard = take(made, 1)
+        assert shard is not None
+        # The first one fills it.
+        assert [(each.source[1], each.end - each.start) for each in shard.ranges] == [(number, 100)]
+        assert not shard.probes
 
 
-def test_small_backlogs_share_a_shard_of_limited_size_unless_they_are_troubled() -> None:
-    made = WaitingPartitions(slice_bytes=100_000)
-    for number, failures in ((1, 0), (2, 0), (3, 1), (4, 1)):
-        made.put(partition(number, 10, failures))
+def test_small_sliced_backlogs_share_a_shard_unless_they_are_troubled() -> None:
+    made = of_limited_size(sliced(1, 10), sliced(2, 10), sliced(3, 10, 1), sliced(4, 10, 1))
     assert [sources(shard) for shard in taken(made, 1)] == [[1, 2], [3], [4]]
 
 
-def test_the_first_shard_of_limited_size_has_few_offsets() -> None:
-    unmeasured = partition(1, 50 * LARGE)
+def test_sliced_partitions_are_not_in_one_shard_with_others() -> None:
+    made = of_limited_size(sliced(1, 10), partition(2, LARGE), sliced(3, 10), partition(4, 10))
+    first, second = taken(made, 1)
+    assert (sources(first), sources(second)) == ([1, 3], [2, 4])
+    assert [each.end - each.start for each in second.ranges] == [LARGE, 10]
+
+
+def test_the_first_slice_of_a_partition_has_few_offsets() -> None:
+    unmeasured = sliced(1, 50 * LARGE)
     unmeasured.size = OffsetSize()
-    made = WaitingPartitions(slice_bytes=1 << 30)
-    made.put(unmeasured)
-    shard = take(made, 1)
+    shard = take(of_limited_size(unmeasured), 1)
     assert shard is not None
     assert [each.end - each.start for each in shard.ranges] == [2000]
 
