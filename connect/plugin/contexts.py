@@ -54,6 +54,9 @@ class RecordTransforms(Protocol):
         Raises `ConfigError` if the topic differs from record to record.
         """
 
+    def add_errors(self, counted: Mapping[str, float]) -> None:
+        """Add counts of `task-error-metrics`, of transformations that ran in another process."""
+
 
 class ConnectorContext(Protocol):
     """The worker's services for a running connector. Safe to call from any thread."""

@@ -20,10 +20,8 @@ from connect.data.transforms.chain import TransformChain
 from connect.errors import ConfigError
 from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import SinkTask, SourceRecord, SourceTask, TransferTask
-from connect.runtime.error_handling.metrics import ErrorMetrics
-from connect.runtime.error_handling.reporters import LogReporter, describe_source
+from connect.runtime.error_handling.reporters import source_errors
 from connect.runtime.error_handling.tolerance import (
-    ErrorHandling,
     RecordErrors,
     warn_of_error_handling,
 )
@@ -277,18 +275,7 @@ class WorkerTaskFactory:
         return self._clients.of(new.instance.connector, "source", new.connector_config)
 
     def _source_errors(self, new: NewTask) -> RecordErrors[SourceRecord]:
-        handling = ErrorHandling.from_config(new.connector_config)
-        metrics = ErrorMetrics(self._clock)
-        errors: RecordErrors[SourceRecord] = RecordErrors(
-            handling,
-            metrics,
-            lambda record: f"a record for topic {record.topic}",
-            clock=self._clock,
-        )
-        if handling.log:
-            describe = describe_source if handling.log_records else None
-            errors.report_to([LogReporter(str(new.instance), metrics, describe)])
-        return errors
+        return source_errors(str(new.instance), new.connector_config, self._clock)
 
     def _task_context(self, new: NewTask, store: OffsetStore, *, own: bool) -> WorkerTaskContext:
         """Return the context of a task whose offsets are in `store`. `own`: the task opens and

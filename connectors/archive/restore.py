@@ -238,7 +238,7 @@ class RestoreSurvey:
         for topic in selected:
             if selector.changes_records(topic):
                 raise ConfigError(
-                    f"transforms change records of topic {topic}, but a restore writes what the "
+                    f"records of topic {topic} are transformed, but a restore writes what the "
                     "source had: leave it out with --topics",
                     key="--topics",
                 )

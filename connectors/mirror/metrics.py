@@ -93,6 +93,7 @@ class PartitionMetrics:
         "_byte_rate",
         "_client_id",
         "_clock",
+        "_dropped_count",
         "_lag",
         "_lag_seen",
         "_latency",
@@ -150,6 +151,7 @@ class PartitionMetrics:
         self._loss: tuple[int, float] | None = None
         self._loss_count = 0
         self._lost_records = 0
+        self._dropped_count = 0
         self._acked_rate = Rate()
         self._byte_rate = Rate()
         self._age = WindowedStat()
@@ -175,6 +177,7 @@ class PartitionMetrics:
     def dropped(self, records: int) -> None:
         """Count records that were fetched and that transformations left out."""
         self._totals.fetched += records
+        self._dropped_count += records
 
     def acked(self, records: int, newest_timestamp_ms: int, now_ms: int) -> None:
         """Count a run of records that the target acknowledged."""
@@ -241,6 +244,11 @@ class PartitionMetrics:
         self._loss = (records, seconds)
 
     # Methods for any thread.
+
+    @property
+    def dropped_count(self) -> int:
+        """Return the number of records that transformations left out. For the copier's thread."""
+        return self._dropped_count
 
     @property
     def byte_count(self) -> int:

@@ -19,7 +19,7 @@ from connect.errors import ConfigError
 from connectors.mirror.config.base import MAPPING_FILE_KEY
 from connectors.mirror.config.clients import Side, offset_syncs_side
 from connectors.mirror.load_class import JAVA_PACKAGE, load_class
-from connectors.mirror.topic_routes import flow_chain
+from connectors.mirror.topic_routes import flow_chain, transformed_by_spark
 
 __all__ = [
     "DefaultReplicationPolicy",
@@ -56,6 +56,10 @@ class ReplicationPolicy(ABC):
     """The flow's transformations, which may rename copies and change their records, for example
     with RegexRouter. The source of a topic that they renamed cannot be told from its name."""
 
+    by_spark: Callable[[str], bool] | None = None
+    """Whether the flow's `mirror.transform` gets the records of a topic of the source; None: it has
+    none."""
+
     def __init__(self, props: Mapping[str, str] | None = None) -> None:
         """`props`: the connector's (or client's) flat Java properties."""
         self.props: Mapping[str, str] = dict(props or {})
@@ -85,9 +89,19 @@ class ReplicationPolicy(ABC):
 
     def changes_records(self, source_alias: str, topic: str) -> bool:
         """Whether transformations may change or drop records of this topic of the source."""
+        return self.changed_by_spark(topic) or self.changed_by_chain(source_alias, topic)
+
+    def changed_by_chain(self, source_alias: str, topic: str) -> bool:
+        """Whether the flow's `transforms` may change or drop records of this topic."""
         if self.chain is None or self.is_heartbeats_topic(topic):
             return False
         return bool(self.chain.route(self.format_remote_topic(source_alias, topic)).chain)
+
+    def changed_by_spark(self, topic: str) -> bool:
+        """Whether the flow's `mirror.transform` may change or drop records of this topic."""
+        if self.by_spark is None or self.is_heartbeats_topic(topic):
+            return False
+        return self.by_spark(topic)
 
     def original_topic(self, topic: str) -> str:
         """Return the name of `topic` on its first cluster, over any number of hops."""
@@ -333,7 +347,8 @@ ENTRY_POINTS = "kafka_connect_mirror.replication_policies"
 def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
     """Create the policy that `replication.policy.class` names: the name of a built-in policy (as in
     Java for Java's), an entry point, or the path of a Python class. The properties' `transforms`
-    are its `chain`. Raises `ConfigError` for any other value."""
+    are its `chain`, `mirror.transform` is its `by_spark`. Raises `ConfigError` for any other
+    value."""
     name = props.get(POLICY_CLASS_KEY, f"{JAVA_PACKAGE}DefaultReplicationPolicy")
     # mypy rejects an abstract class as an argument even where only its subclasses are returned.
     make: Callable[[Mapping[str, str]], ReplicationPolicy] = load_class(
@@ -345,6 +360,7 @@ def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
     )
     policy = make(props)
     policy.chain = flow_chain(props)
+    policy.by_spark = transformed_by_spark(props)
     return policy
 
 

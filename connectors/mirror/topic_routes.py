@@ -8,14 +8,37 @@ audits. They all ask the replication policy, which asks here. Thread-safe.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from connect.config.definition import ConfigDef, ConfigKey, Importance
+from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.types import ConfigType, invalid_value
+from connect.config.validators import ValidList
 from connect.data.transforms.chain import TransformChain
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.plugins.transform_chain import has_transforms, make_chain
 from connect.runtime.tasks.record_converters import USES
 
-__all__ = ["check_converters", "flow_chain", "use_plugins"]
+__all__ = [
+    "TRANSFORM_KEY",
+    "TRANSFORM_TOPICS",
+    "check_converters",
+    "flow_chain",
+    "plugins_in_use",
+    "transformed_by_spark",
+    "use_plugins",
+]
+
+TRANSFORM_KEY = "mirror.transform"
+TRANSFORM_TOPICS = ConfigKey(
+    f"{TRANSFORM_KEY}.topics",
+    ConfigType.LIST,
+    (".*",),
+    ValidList(),
+    Importance.LOW,
+    f"Topics of the source whose records `{TRANSFORM_KEY}` gets: names and regular expressions. "
+    "All others travel as bytes. Not a key of MirrorMaker 2.",
+)
 
 _PREFIXES = ("transforms", "predicates")
 _MOST_CHAINS = 64
@@ -63,6 +86,25 @@ def use_plugins(plugins: PluginRegistry) -> None:
     """Find the classes of transformations in this registry, the worker's, from now on. Without it,
     those of `plugin.path` are not known."""
     _CHAINS.use(plugins)
+
+
+def plugins_in_use() -> PluginRegistry:
+    """Return the registry of `use_plugins`."""
+    return _CHAINS.plugins()
+
+
+def transformed_by_spark(props: Mapping[str, str]) -> Callable[[str], bool] | None:
+    """Return whether `mirror.transform` gets the records of a topic of the source; None: there is
+    none. Raises `ConfigError`."""
+    if not props.get(TRANSFORM_KEY, "").strip():
+        return None
+    name = TRANSFORM_TOPICS.name
+    elements = ConfigDef([TRANSFORM_TOPICS]).parse(props).strings(name)
+    try:
+        pattern = compile_java_regex("|".join(elements))
+    except JavaRegexError as error:
+        raise invalid_value(name, ",".join(elements), str(error)) from error
+    return lambda topic: pattern.fullmatch(topic) is not None
 
 
 def check_converters(props: Mapping[str, str], prefix: str) -> None:

@@ -85,6 +85,8 @@ class SparkJvm:
         self._process: subprocess.Popen[str] | None = None
         self._closing = threading.Event()
         self.gateway: Any = None
+        self.conf = None
+        """It was started with its configuration."""
 
     def start(self, deadline: Deadline) -> None:
         """Start the JVM and connect to it. Raises `SparkUnavailable`."""

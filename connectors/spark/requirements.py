@@ -6,12 +6,23 @@ Imports none of them, so that a command can check before it loads code that need
 from __future__ import annotations
 
 import importlib.util
+import os
 
 from connect.errors import ConnectError
 from connect.java_home import MINIMUM_VERSION, find_java
 from connectors.spark.versions import PYSPARK_REQUIREMENT, unsuitable_version
 
-__all__ = ["NO_JAVA", "SparkMissing", "missing_pyspark", "require_spark", "why_no_spark"]
+__all__ = [
+    "NO_JAVA",
+    "SparkMissing",
+    "is_submitted",
+    "missing_pyspark",
+    "require_spark",
+    "why_no_spark",
+]
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ
+"""Read once: PySpark sets it for a moment itself when it connects to a JVM."""
 
 _PACKAGES = {"pyspark": f"'{PYSPARK_REQUIREMENT}'", "pyarrow": "pyarrow"}
 """Import name -> argument of pip install."""
@@ -29,6 +40,11 @@ class SparkMissing(ConnectError):
     """A Spark driver cannot run on this machine. The message says what to install."""
 
 
+def is_submitted() -> bool:
+    """Whether `spark-submit` runs this process, as the driver of its application."""
+    return _SUBMITTED
+
+
 def missing_pyspark() -> str | None:
     """Return one sentence about Python packages that Spark needs and that are missing or have an
     unsuitable version, with the remedy; None if all is well."""
@@ -44,7 +60,8 @@ def missing_pyspark() -> str | None:
 def why_no_spark() -> str | None:
     """Why a Spark driver cannot run on this machine, with the remedy; None if it can. Starts each
     Java that it finds once, to ask for its version."""
-    return missing_pyspark() or (None if find_java(before=TOO_NEW_JAVA) else NO_JAVA)
+    has_java = is_submitted() or find_java(before=TOO_NEW_JAVA)
+    return missing_pyspark() or (None if has_java else NO_JAVA)
 
 
 def require_spark(instead: str = "") -> None:

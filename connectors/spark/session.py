@@ -42,8 +42,10 @@ from connectors.spark.properties import (
     standalone_masters,
     worker_properties,
 )
+from connectors.spark.requirements import is_submitted
 from connectors.spark.session_state import SESSION_READY, SparkPhase, SparkState
 from connectors.spark.shipping import ship
+from connectors.spark.submitted import SubmittedJvm, submitted_properties
 
 __all__ = [
     "SharedSession",
@@ -140,7 +142,7 @@ class SharedSession:
         self._leases: list[SparkLease] = []
         self._wanted: _Wanted | None = None
         self._running: _Wanted | None = None
-        self._jvm: SparkJvm | None = None
+        self._jvm: SparkJvm | SubmittedJvm | None = None
         self._context: SparkContext | None = None
         self._session: SparkSession | None = None
         self._state = SparkState(SparkPhase.UNUSED)
@@ -326,7 +328,10 @@ class SharedSession:
         with self._lock:
             wanted = self._wanted
         assert wanted is not None
-        props = session_properties(wanted.given, kafka=wanted.kafka, cache=cache_directory())
+        given = wanted.given
+        if is_submitted():
+            given = {**given, **submitted_properties()}
+        props = session_properties(given, kafka=wanted.kafka, cache=cache_directory())
         master = props[MASTER]
         self._state = SparkState(SparkPhase.STARTING, master)
         try:
@@ -360,11 +365,15 @@ class SharedSession:
 
     def _launch(self, wanted: _Wanted, props: dict[str, str], *, low_priority: bool) -> None:
         away = wanted.frames and not is_local(props[MASTER])
-        jvm = self._jvm = SparkJvm(props, low_priority=low_priority, own_directory=away)
+        jvm: SparkJvm | SubmittedJvm
+        if is_submitted():
+            jvm = SubmittedJvm(props)
+        else:
+            jvm = SparkJvm(props, low_priority=low_priority, own_directory=away)
+        self._jvm = jvm
         jvm.start(Deadline(START_TIMEOUT_S))
         check_connector_jars(props)
-        # The JVM was started with its configuration.
-        context = self._context = SparkContext(gateway=jvm.gateway)
+        context = self._context = SparkContext(gateway=jvm.gateway, conf=jvm.conf)
         hush_accumulators(context)
         ship(context, jvm.directory, cache_directory(), frames=wanted.frames)
         self._session = SparkSession(context)

@@ -36,6 +36,7 @@ from connectors.mirror.spark.tables import (
 from connectors.mirror.spark.translate.map_breaks import map_breaks
 from connectors.mirror.spark.translate.translate import translate
 from connectors.spark.arrow import collect
+from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import shared_session
 from tests.support.waiting import wait_until
 
@@ -65,7 +66,7 @@ class Use:
 
 def _processes() -> tuple[psutil.Process, psutil.Process]:
     jvm = shared_session()._jvm
-    assert jvm is not None
+    assert isinstance(jvm, SparkJvm)
     assert jvm._process is not None
     return psutil.Process(), psutil.Process(jvm._process.pid)
 

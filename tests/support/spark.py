@@ -38,10 +38,14 @@ START_S = 120.0
 
 
 def ready_session(
-    shared: SharedSession, properties: Mapping[str, str] = SPARK, *, kafka: bool = False
+    shared: SharedSession,
+    properties: Mapping[str, str] = SPARK,
+    *,
+    kafka: bool = False,
+    frames: bool = False,
 ) -> SparkSession:
     """The session, when it is there."""
-    lease = shared.acquire("tests", properties, kafka=kafka)
+    lease = shared.acquire("tests", properties, kafka=kafka, frames=frames)
     try:
         found = wait_until(lambda: lease.session, START_S, "Spark is ready")
     finally:
@@ -51,7 +55,7 @@ def ready_session(
 
 
 @contextmanager
-def session_on(properties: Mapping[str, str]) -> Iterator[SparkSession]:
+def session_on(properties: Mapping[str, str], *, frames: bool = False) -> Iterator[SparkSession]:
     """A session with other properties. PySpark has one at a time in a process, so that of the other
     tests ends; they get a new one."""
     with sessions._shared_lock:
@@ -60,7 +64,7 @@ def session_on(properties: Mapping[str, str]) -> Iterator[SparkSession]:
         before.close()
     shared = SharedSession()
     try:
-        yield ready_session(shared, {**_NO_LEASE, **properties})
+        yield ready_session(shared, {**_NO_LEASE, **properties}, frames=frames)
     finally:
         shared.close()
 

@@ -79,7 +79,7 @@ def print_ledger(
 
 def _print_transformed(printer: TablePrinter, topics: Sequence[str]) -> None:
     for topic in topics:
-        printer.line(f"{topic}: not compared, because transforms change its records", "yellow")
+        printer.line(f"{topic}: not compared, because its records are transformed", "yellow")
 
 
 def _print_begin(printer: TablePrinter, facts: PartitionFacts) -> None:

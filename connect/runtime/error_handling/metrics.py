@@ -44,6 +44,14 @@ class ErrorMetrics:
         with self._lock:
             self._values[_LAST_ERROR] = float(self._clock.now_ms())
 
+    def add(self, counted: Mapping[str, float]) -> None:
+        """Add counts of another process, and take the time of its last error if that is later."""
+        with self._lock:
+            last = max(self._values[_LAST_ERROR], counted.get(_LAST_ERROR, 0.0))
+            for attribute in _COUNTS:
+                self._values[attribute] += counted.get(attribute, 0.0)
+            self._values[_LAST_ERROR] = last
+
     def read(self) -> Mapping[str, float]:
         with self._lock:
             return dict(self._values)

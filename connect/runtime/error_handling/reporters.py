@@ -1,16 +1,19 @@
-"""Logs failed records (KIP-298)."""
+"""Logs failed records (KIP-298), and makes the error handling of source records."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Generic, TypeVar
 
+from connect.clock import Clock
 from connect.data.record import SourceRecord
 from connect.runtime.error_handling.metrics import ErrorMetrics
-from connect.runtime.error_handling.tolerance import ErrorReport
+from connect.runtime.error_handling.tolerance import ErrorHandling, ErrorReport, RecordErrors
 
-__all__ = ["LogReporter", "describe_source"]
+__all__ = ["LogReporter", "describe_source", "source_errors"]
 
 _log = logging.getLogger(__name__)
 
@@ -46,3 +49,20 @@ class LogReporter(Generic[T]):
 def describe_source(record: SourceRecord) -> str:
     """Return the description of a source record for `LogReporter`."""
     return f", where source record is = {record}"
+
+
+def source_errors(
+    task: str, config: Mapping[str, str], clock: Clock, most_retry_s: float = math.inf
+) -> RecordErrors[SourceRecord]:
+    """Return the error handling of a source task's records, as its connector's config says. `task`:
+    its name in the log. `most_retry_s`: a limit of `errors.retry.timeout`. Raises `ConfigError`."""
+    handling = ErrorHandling.from_config(config)
+    handling = replace(handling, retry_timeout_s=min(handling.retry_timeout_s, most_retry_s))
+    metrics = ErrorMetrics(clock)
+    errors: RecordErrors[SourceRecord] = RecordErrors(
+        handling, metrics, lambda record: f"a record for topic {record.topic}", clock=clock
+    )
+    if handling.log:
+        describe = describe_source if handling.log_records else None
+        errors.report_to([LogReporter(task, metrics, describe)])
+    return errors

@@ -57,7 +57,7 @@ class PluginRegistry:
         self._lock = threading.Lock()
         self._discovery_lock = threading.RLock()
         self._discovered = not discover
-        self._plugin_path = tuple(plugin_path)
+        self.plugin_path = tuple(plugin_path)
         self._classes: dict[str, list[type]] = {}
         self._plugins: dict[type, RegisteredPlugin] = {}
         self._task_names: dict[str, str] = {}
@@ -189,7 +189,7 @@ class PluginRegistry:
         with self._discovery_lock:
             if not self._discovered:
                 self._discovered = True
-                discover_plugins(self, self._plugin_path)
+                discover_plugins(self, self.plugin_path)
 
     def _find(self, name: str, base: type[T], key: str) -> type[T]:
         found = self._of(name, base)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from connect.config.worker import WorkerConfig
     from connect.runtime.plugins.registry import PluginRegistry
 
-__all__ = ["USES", "Converters", "RecordConverters"]
+__all__ = ["USES", "Converters", "NamedConverters", "RecordConverters"]
 
 USES: tuple[ConverterUse, ...] = ("key", "value", "header")
 
@@ -30,16 +30,11 @@ class RecordConverters:
     header_class: str
 
 
-class Converters:
-    """Creates converters from configs. Thread-safe."""
+class NamedConverters:
+    """Creates converters that properties name. Thread-safe."""
 
-    def __init__(self, plugins: PluginRegistry, worker: WorkerConfig) -> None:
+    def __init__(self, plugins: PluginRegistry) -> None:
         self._plugins = plugins
-        self._worker = worker
-
-    def of(self, connector_config: Mapping[str, str]) -> RecordConverters:
-        """Return a connector's converters. Raises `ConfigError`."""
-        return self.together([self._of(connector_config, use) for use in USES])
 
     def together(self, converters: Sequence[Converter]) -> RecordConverters:
         """Return the converters of key, value and headers as one, with their names."""
@@ -60,6 +55,18 @@ class Converters:
             where = f"{prefix}{error.key}" if error.key in own else key
             raise ConfigError(f"{where}: {error}", key=where, value=error.value) from error
         return converter
+
+
+class Converters(NamedConverters):
+    """Creates converters from configs, by default the worker's. Thread-safe."""
+
+    def __init__(self, plugins: PluginRegistry, worker: WorkerConfig) -> None:
+        super().__init__(plugins)
+        self._worker = worker
+
+    def of(self, connector_config: Mapping[str, str]) -> RecordConverters:
+        """Return a connector's converters. Raises `ConfigError`."""
+        return self.together([self._of(connector_config, use) for use in USES])
 
     def _of(self, connector_config: Mapping[str, str], use: ConverterUse) -> Converter:
         """Return the connector's converter with its properties, or the worker's with the worker's.

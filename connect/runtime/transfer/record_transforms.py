@@ -31,7 +31,7 @@ from connect.runtime.error_handling.tolerance import (
 from connect.runtime.plugins.transform_chain import make_chain
 from connect.runtime.source.outgoing import OutgoingRecords
 from connect.runtime.source.producer import OutgoingRecord
-from connect.runtime.tasks.record_converters import USES, Converters, RecordConverters
+from connect.runtime.tasks.record_converters import USES, NamedConverters, RecordConverters
 
 if TYPE_CHECKING:
     from connect.runtime.plugins.registry import PluginRegistry
@@ -101,6 +101,9 @@ class WorkerRecordTransforms:
         writes = OutgoingRecords(chain, self._writers, self._errors)
         return topic, _TopicTransform(source, target, topic, self._readers, writes, self._errors)
 
+    def add_errors(self, counted: Mapping[str, float]) -> None:
+        self._errors.metrics.add(counted)
+
     def stop(self) -> None:
         """End all retries. Called from any thread."""
         self._errors.stop()
@@ -111,7 +114,7 @@ class WorkerRecordTransforms:
 
 def make_record_transforms(
     plugins: PluginRegistry,
-    converters: Converters,
+    converters: NamedConverters,
     config: Mapping[str, str],
     prefix: str,
     errors: RecordErrors[SourceRecord],

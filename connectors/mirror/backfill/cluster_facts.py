@@ -165,7 +165,7 @@ class ClusterSurvey:
         changed = [topic for topic in selection.copied if self.selector.changes_records(topic)]
         if changed:
             raise ConfigError(
-                f"transforms change records of topic {changed[0]}, but a backfill copies batches "
+                f"records of topic {changed[0]} are transformed, but a backfill copies batches "
                 "as bytes: let the flow copy it, or leave it out with --topics",
                 key="--topics",
             )

@@ -13,6 +13,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import ValidList
 from connectors.mirror.config.base import JAVA_PACKAGE, MAPPING_FILE_KEY
 from connectors.mirror.config.loss_policies import HISTORY_OFF, URL_KEY
+from connectors.mirror.topic_routes import TRANSFORM_KEY
 from connectors.spark.properties import not_permitted as spark_not_permitted
 
 __all__ = ["HISTORY_ALLOWED_URLS", "not_permitted"]
@@ -41,6 +42,7 @@ def not_permitted(config: Mapping[str, str], worker: Mapping[str, str]) -> list[
         *_history(config, worker),
         *_mapping_file(config, worker),
         *_classes(config, worker),
+        *_transform(config, worker),
     ]
     return [*spark_not_permitted(config, worker), *own]
 
@@ -59,6 +61,18 @@ def _classes(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[C
                 f"load the module {module}; its operator can put it into plugin.path, or set the "
                 "same key in the worker's properties",
             )
+
+
+def _transform(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """A function is code, and SQL can call Java and read files."""
+    value = config.get(TRANSFORM_KEY, "").strip()
+    if value and value != worker.get(TRANSFORM_KEY, "").strip():
+        yield ConfigProblem(
+            TRANSFORM_KEY,
+            f"Invalid value {value} for configuration {TRANSFORM_KEY}: connectors of this worker "
+            "may not name code; its operator can set the same key to this value in the worker's "
+            "properties",
+        )
 
 
 def _mapping_file(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import enum
+import re
 from collections.abc import Mapping
 
 from connect.config.definition import ConfigKey, ConfigProblem, Importance
-from connect.config.types import ConfigType
+from connect.config.types import ConfigType, invalid_value
 from connect.errors import ConfigError
-from connectors.mirror.topic_routes import check_converters, flow_chain
+from connectors.mirror.topic_routes import (
+    TRANSFORM_KEY,
+    TRANSFORM_TOPICS,
+    check_converters,
+    flow_chain,
+    transformed_by_spark,
+)
 
-__all__ = ["CONVERTERS_PREFIX", "TRANSFORM_KEYS", "transform_problems"]
+__all__ = [
+    "CONVERTERS_PREFIX",
+    "TRANSFORM_KEYS",
+    "TransformForm",
+    "transform_form",
+    "transform_problems",
+    "wrong_transform",
+]
 
 CONVERTERS_PREFIX = "mirror.transforms."
 
-TRANSFORM_KEYS = tuple(
+_CONVERTER_KEYS = tuple(
     ConfigKey(
         f"{CONVERTERS_PREFIX}{use}.converter",
         ConfigType.STRING,
@@ -26,6 +41,54 @@ TRANSFORM_KEYS = tuple(
     for use, what in (("key", "keys"), ("value", "values"), ("header", "headers"))
 )
 
+TRANSFORM_KEYS = (
+    *_CONVERTER_KEYS,
+    ConfigKey(
+        TRANSFORM_KEY,
+        ConfigType.STRING,
+        None,
+        importance=Importance.MEDIUM,
+        doc="What Spark makes of the flow's records, with `mirror.engine=spark`: a SELECT from the "
+        "table `records`, or a Python function that gets it as a DataFrame and returns one: "
+        "`/path/file.py:function`, `package.module:function`, or an entry point. Before "
+        "`transforms`. In a connector's config only if the worker's properties have the same "
+        "value. Not a key of MirrorMaker 2.",
+    ),
+    TRANSFORM_TOPICS,
+)
+
+_SQL = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z_][\w.]*(:[A-Za-z_]\w*)?|[\w.-]+", re.ASCII)
+_FILE = re.compile(r".+\.py:[A-Za-z_]\w*", re.ASCII)
+
+
+class TransformForm(enum.Enum):
+    """What a value of `mirror.transform` names."""
+
+    SQL = "SQL"
+    FILE = "file"
+    NAME = "name"
+
+
+def transform_form(value: str) -> TransformForm:
+    """Return the form of this value. Raises `ConfigError` for one that has none."""
+    if _SQL.match(value):
+        return TransformForm.SQL
+    if _FILE.fullmatch(value):
+        return TransformForm.FILE
+    if _NAME.fullmatch(value):
+        return TransformForm.NAME
+    raise wrong_transform(
+        value,
+        "it must be a SELECT, /path/file.py:function, package.module:function, or the name of an "
+        "entry point",
+    )
+
+
+def wrong_transform(value: str, reason: str) -> ConfigError:
+    """Return the error for a value of `mirror.transform`."""
+    return invalid_value(TRANSFORM_KEY, value, reason)
+
 
 def transform_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
     """Return what forbids the transformations in these connector properties."""
@@ -34,15 +97,12 @@ def transform_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
         check_converters(props, CONVERTERS_PREFIX)
         if chain is not None:
             chain.check_routes()
+        by_spark = transformed_by_spark(props)
+        if by_spark is not None:
+            value = props[TRANSFORM_KEY].strip()
+            transform_form(value)
+            if props.get("mirror.engine", "worker").strip() == "worker":
+                raise wrong_transform(value, "it needs Spark: set mirror.engine=spark")
     except ConfigError as error:
         return [ConfigProblem(error.key or "transforms", str(error))]
-    if chain is not None and props.get("mirror.engine") == "spark":
-        return [
-            ConfigProblem(
-                "transforms",
-                f"Invalid value {props['transforms']} for configuration transforms: "
-                "mirror.engine=spark copies batches as bytes and runs no transformations; set "
-                "mirror.engine=worker",
-            )
-        ]
     return []

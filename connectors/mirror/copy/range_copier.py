@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import DeadlineExceeded, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
+from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.copied_ranges import CopiedRange, CopiedRanges
 from connectors.mirror.copy.engine import CopyEngine
@@ -48,6 +50,8 @@ _CONNECT_S = 1.0
 _FLUSH_S = 1.0
 """When a job's time is over, the maximum wait for the acknowledgement of fetched batches."""
 
+_NO_CHANGES: Mapping[TopicPartition, ChangeRecord] = MappingProxyType({})
+
 _TOPICS_KEPT_S = 60.0
 """How long a `RangeCopier` keeps the metadata of topics that it copied. A longer time would request
 metadata of deleted topics."""
@@ -70,7 +74,8 @@ class RangeProgress:
     no copying. `bytes`: of fetched batches. `lost`: source offsets that were deleted before they
     were copied. `records`: acknowledged ones; `shallow_records` of them were forwarded as bytes, in
     `shallow_batches`. `throttled_ms`: how long a rate limit delayed its records; `limited_by`: the
-    last such limit. Offsets of the source and the newest timestamp are -1 if not known."""
+    last such limit. Offsets of the source and the newest timestamp are -1 if not known. `dropped`:
+    records that transformations left out."""
 
     range: SourceRange
     position: int
@@ -86,6 +91,7 @@ class RangeProgress:
     newest_timestamp: int = -1
     throttled_ms: int = 0
     limited_by: str | None = None
+    dropped: int = 0
 
     @property
     def done(self) -> bool:
@@ -146,13 +152,15 @@ class RangeCopier:
         most_s: float = math.inf,
         follow: bool = False,
         limits: FlowLimits = NO_LIMITS,
+        changes: Mapping[TopicPartition, ChangeRecord] = _NO_CHANGES,
     ) -> None:
         """Copy ranges like `copy_ranges`. After `most_s` seconds it ends early without an error.
 
         `follow`: copies the records after the ranges' ends, too, until there were none for
         `_IDLE_S`. `limits`: like those of a flow's task; one batch may exceed them, and a pause
-        follows. Under exactly-once, an error may mean that the outcome of the last commit is not
-        known: then read the stored offsets.
+        follows. `changes`: the transformations of partitions whose records do not stay as they
+        are. Under exactly-once, an error may mean that the outcome of the last commit is not known:
+        then read the stored offsets.
         """
         by_source = {wanted.source: wanted for wanted in ranges}
         if len(by_source) != len(ranges):
@@ -163,6 +171,7 @@ class RangeCopier:
         job = _Job(engine, self._copied, by_source, on_progress, self._clock, once=self._once)
         job.follow = follow
         job.starts_stored = self._starts_stored
+        job.changes = changes
         try:
             if self._once:
                 engine.renew_producer()
@@ -261,6 +270,7 @@ class _Job:
         self._partitions: dict[TopicPartition, PartitionCopy] = {}
         self.starts_stored = True
         self.follow = False
+        self.changes = _NO_CHANGES
 
     def begin(self, topics: Iterable[tuple[str, str]]) -> None:
         for wanted in self._by_source.values():
@@ -271,6 +281,7 @@ class _Job:
                 wanted.start,
                 metrics,
                 end=None if self.follow else wanted.end,
+                change=self.changes.get(wanted.source),
             )
             if not self.starts_stored:
                 partition.stored(UNKNOWN)
@@ -350,6 +361,7 @@ def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> R
         partition.acked_timestamp,
         int(figures["throttle-time-ms"]),
         partition.limited_by,
+        partition.metrics.dropped_count,
     )
 
 

@@ -98,7 +98,7 @@ class BaseSourceTask(TransferTask):
         """Return the transformation of this partition's records; None: they stay as they are."""
         transforms, policy = self.context.transforms, self._policy
         alias, topic = self._config.source_cluster_alias, key[0]
-        if transforms is None or not policy.changes_records(alias, topic):
+        if transforms is None or not policy.changed_by_chain(alias, topic):
             return None
         _, transform = transforms.of_topic(topic, policy.format_remote_topic(alias, topic))
         return None if transform is None else partial(transform.apply, key[1])

@@ -24,6 +24,7 @@ from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.inspect.flow import flow_producer
 from connectors.mirror.source.connector import reads_committed
+from connectors.mirror.topic_routes import TRANSFORM_KEY
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.create import copied_configs
 from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
@@ -152,6 +153,7 @@ class _FlowChecker:
         self._say_if_pyspark_is_missing()
         for problem in transform_problems(self._props):
             self.find(Level.ERROR, problem.message)
+        self._load_transform()
         if not reads_committed(self._props):
             self.find(
                 Level.NOTE,
@@ -159,6 +161,16 @@ class _FlowChecker:
                 "read_uncommitted; to leave them out, set "
                 f"{self.report.source}.consumer.isolation.level=read_committed",
             )
+
+    def _load_transform(self) -> None:
+        """Find what `mirror.transform` names. Whether it is right only a session can tell."""
+        value = self._props.get(TRANSFORM_KEY, "").strip()
+        if not value or missing_pyspark() is not None:
+            return
+        # Import it only here, because PySpark takes memory that processes without it can save.
+        from connectors.mirror.spark.transform.function import load_transform
+
+        load_transform(value)
 
     def _say_if_pyspark_is_missing(self) -> None:
         problem = missing_pyspark()

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from connect.errors import ConfigError
 from connectors.spark.job_runner import PeriodicJob, PeriodicWork
+from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 from tests.support.spark import SPARK, ready_session
 from tests.support.waiting import wait_until
@@ -238,9 +239,10 @@ def test_a_lost_driver_is_replaced(spark: SparkSession, capfd: pytest.CaptureFix
     counts: list[int] = []
     with job(lambda session: counts.append(session.range(3).count()), interval_s=0.5) as made:
         wait_until(lambda: made.status.runs, WAIT_S, "a run")
-        assert shared._jvm is not None
-        assert shared._jvm._process is not None
-        shared._jvm._process.kill()
+        jvm = shared._jvm
+        assert isinstance(jvm, SparkJvm)
+        assert jvm._process is not None
+        jvm._process.kill()
         wait_until(lambda: made.status.failures or shared.session is None, WAIT_S, "the loss")
         seen = len(counts)
         wait_until(lambda: len(counts) > seen, 90.0, "a run on the new session")

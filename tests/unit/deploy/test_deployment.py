@@ -85,6 +85,31 @@ def test_hadolint_finds_nothing() -> None:
     run("hadolint", str(CONTAINERFILE))
 
 
+def test_the_image_with_spark_has_its_version_twice_and_does_not_run_as_root() -> None:
+    text = CONTAINERFILE.with_name("Containerfile.spark").read_text()
+    [image] = re.findall(r"^ARG SPARK=apache/spark:([\d.]+)-", text, re.M)
+    assert re.findall(r"^ARG PYSPARK=(\S+)", text, re.M) == [image]
+    assert f"pyspark=={image}" in (DEPLOY.parent / "pyproject.toml").read_text()
+    assert re.findall(r"^USER (\S+)", text, re.M)[-1] == "65534:65534"
+
+
+def test_the_file_for_yarn_and_that_for_kubernetes_are_valid() -> None:
+    page = (DEPLOY.parent / "docs" / "how-to" / "spark-on-kubernetes.md").read_text()
+    [of_page] = re.findall(r"```properties[^\n]*\n(.*?)```", page, re.S)
+    for text, master in (
+        ((DEPLOY / "yarn" / "mm2.properties").read_text(), "yarn"),
+        (of_page, "k8s"),
+    ):
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        config = MirrorMakerConfig.from_properties(dict(line.split(" = ", 1) for line in lines))
+        config.validate()
+        assert config.warnings == ()
+        [flow] = [each for each in config.flows() if config.mirrors(each)]
+        props = config.connector_config(flow.source, flow.target, "MirrorSourceConnector")
+        assert props["spark.master"].startswith(master)
+        assert props["mirror.engine"] == "spark"
+
+
 def test_the_mirror_of_compose_has_a_valid_configuration() -> None:
     compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
     mirror = compose["services"]["mirror"]
@@ -123,7 +148,7 @@ def deployments() -> list[Any]:
 
 
 def test_deployments_are_probed_restricted_and_rolled_one_by_one() -> None:
-    assert len(deployments()) == 2
+    assert len(deployments()) == 3
     for deployment in deployments():
         assert deployment["spec"]["strategy"]["rollingUpdate"] == {
             "maxUnavailable": 1,

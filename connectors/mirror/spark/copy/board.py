@@ -390,6 +390,7 @@ class PartitionBoard:
             metrics.record_level(
                 progress.records - progress.shallow_records, progress.level_batches
             )
+        metrics.dropped(progress.dropped)
         metrics.throttled(progress.throttled_ms / 1000)
         partition.show_lag(now_ms)
         partition.size.measure(progress.bytes, progress.position - progress.range.start)

@@ -24,7 +24,8 @@ from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connectors.mirror.spark.copy.executor import ShardLimits
 from connectors.mirror.spark.copy.flights import UNHEARD_S, Flight
-from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult, copy_shard
+from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
+from connectors.mirror.spark.transform.changes import FlowChanges
 from connectors.spark.errors import SparkJobFailed, job_errors
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 from connectors.spark.slots import Slots, slots_of
@@ -64,12 +65,15 @@ class CopyJobs:
         props: Mapping[str, str],
         flow: CopyFlow,
         host: JobsHost,
+        changes: FlowChanges,
         shared: SharedSession | None = None,
     ) -> None:
-        """`props`: their `spark.*` configure the session."""
+        """`props`: their `spark.*` configure the session. `changes`: the flow's transformations."""
         self.name = name
         self._flow = flow
         self._host = host
+        self._changes = changes
+        self._unheard_s = changes.prepare_s + UNHEARD_S
         self._group = f"{name} {uuid4()}"
         self._trouble: str | None = None
         self._lock = threading.Lock()
@@ -87,7 +91,7 @@ class CopyJobs:
             on_end=self._ended,
         )
         self._lease = (shared or shared_session()).acquire(
-            f"The copy of {name}", props, on_ready=self._loop.wake
+            f"The copy of {name}", props, on_ready=self._loop.wake, frames=changes.frames
         )
 
     def start(self) -> None:
@@ -139,6 +143,7 @@ class CopyJobs:
                 slots = slots_of(session)
                 conf = session.sparkContext.getConf()
                 self._speculates = conf.get("spark.speculation", "false") == "true"
+                self._changes.check(session)
         except SparkJobFailed as error:
             self._set(None, None)
             self._lease.look()
@@ -173,7 +178,7 @@ class CopyJobs:
         with self._lock:
             session = self._session
             if session is not None:
-                deadline = Deadline(flight.seconds + UNHEARD_S + _STUCK_S)
+                deadline = Deadline(flight.seconds + self._unheard_s + _STUCK_S)
                 self._in_flight[flight.number] = session, deadline
         done = self._threads.run(str(flight.number), partial(self._copy, session, flight))
         done.add_done_callback(partial(self._landed, flight))
@@ -188,14 +193,14 @@ class CopyJobs:
             most_s=flight.seconds,
             follow=True,
             once=speculates or flight.claim is not None,
-            again_s=flight.seconds + UNHEARD_S if speculates else 0.0,
+            again_s=flight.seconds + self._unheard_s if speculates else 0.0,
         )
         with job_errors(f"The copy of {self.name}"):
             session.sparkContext.setJobGroup(
                 self._group_of(flight.number), self._description(flight), interruptOnCancel=True
             )
         pace = None if flight.pace is None else flight.pace.limits
-        return copy_shard(session, self._flow, flight.shard, limits, flight.claim, pace)
+        return self._changes.copy(session, self._flow, flight, limits, pace)
 
     def _description(self, flight: Flight) -> str:
         """Return what Spark's UI says of the job."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from connect.errors import ConnectError
@@ -24,26 +25,44 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress, SourceRange
 from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
+from connectors.mirror.spark.copy.executor_transforms import (
+    ExecutorTransforms,
+    one_after_the_other,
+)
 from connectors.spark.worker_imports import leaving_zips_read
 
-__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "runs_again", "shard_copier"]
+__all__ = [
+    "CopyFlow",
+    "ShardLimits",
+    "ShardResult",
+    "ranges_of_json",
+    "run_shard",
+    "runs_again",
+    "shard_copier",
+]
+
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+_NO_CHANGES: Mapping[TopicPartition, ChangeRecord] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFlow:
     """The settings of a copier: the connector's properties, and the Java properties of its consumer
-    and its producer. They contain secrets. `lanes`: whether it writes exactly once."""
+    and its producer. They contain secrets. `lanes`: whether it writes exactly once. `plugin_path`:
+    directories with the classes of its `transforms`."""
 
     connector: Mapping[str, str] = field(repr=False)
     consumer: Mapping[str, str] = field(repr=False)
     producer: Mapping[str, str] = field(repr=False)
     lanes: LaneSettings | None = None
+    plugin_path: Sequence[str] = ()
 
     def key(self) -> str:
         """Return a hash that is equal for equal properties and reveals none of them."""
@@ -51,6 +70,7 @@ class CopyFlow:
             sorted(each.items()) for each in (self.connector, self.consumer, self.producer)
         ]
         plain.append(None if self.lanes is None else astuple(self.lanes))
+        plain.append(list(self.plugin_path))
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
@@ -59,13 +79,15 @@ class ShardLimits(NamedTuple):
     it ends after this time without an error. `follow`: it copies records after the ranges' ends,
     too. `once`: a repeated run (because its executor was lost) copies nothing and returns `again`,
     because the first run may still be writing. It does so after `again_s` seconds, so that with
-    speculation the first run wins."""
+    speculation the first run wins. `prepare_s`: time for `mirror.transform`; after it nothing is
+    copied."""
 
     stall_s: float
     most_s: float = math.inf
     follow: bool = False
     once: bool = False
     again_s: float = 0.0
+    prepare_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +105,8 @@ class ShardResult:
     losses: Sequence[Loss] = ()
     transactions: Sequence[tuple[int, float]] = ()
     """Records of each committed transaction, and the milliseconds of its commit."""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Counts of `task-error-metrics`, of the flow's `transforms`."""
 
     def to_json(self) -> str:
         return json.dumps(
@@ -93,12 +117,13 @@ class ShardResult:
                 self.again,
                 [loss.to_json() for loss in self.losses],
                 self.transactions,
+                self.errors,
             ]
         )
 
     @classmethod
     def of_json(cls, text: str) -> ShardResult:
-        copied, progress, error, again, losses, transactions = json.loads(text)
+        copied, progress, error, again, losses, transactions, errors = json.loads(text)
         return cls(
             [
                 CopiedRange(_partition(source), _partition(target), *rest)
@@ -109,6 +134,7 @@ class ShardResult:
             again,
             [Loss.of_json(loss) for loss in losses],
             [(records, ms) for records, ms in transactions],
+            errors,
         )
 
 
@@ -126,20 +152,28 @@ def shard_copier(
     limits: ShardLimits,
     claim: ClaimedProducer | None = None,
     pace: FlowLimits | None = None,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> Callable[[int], str]:
     """Return a function that copies this shard and returns its result as JSON. `claim`: its lane,
-    if the flow writes exactly once. `pace`: its share of the flow's limits."""
+    if the flow writes exactly once. `pace`: its share of the flow's limits. `names`: its topics
+    that the flow's `transforms` change, with the names that they get."""
     ranges = json.dumps([astuple(each) for each in shard])
+    changed = dict(names)
 
     @leaving_zips_read
     def work(_: int) -> str:
         if limits.once and runs_again():
             time.sleep(limits.again_s)
             return ShardResult(error="Spark ran its task again", again=True).to_json()
-        wanted = [_range(each) for each in json.loads(ranges)]
-        return _run(flow, wanted, limits, claim, pace or NO_LIMITS).to_json()
+        wanted = ranges_of_json(ranges)
+        return run_shard(flow, wanted, limits, claim, pace or NO_LIMITS, changed).to_json()
 
     return work
+
+
+def ranges_of_json(text: str) -> list[SourceRange]:
+    """Parse the ranges of a shard."""
+    return [_range(each) for each in json.loads(text)]
 
 
 def runs_again() -> bool:
@@ -170,6 +204,9 @@ class _Copier:
             keys = partial(source_partition, config.source_cluster_alias)
             plan = TransactionPlan(self._lane, keys)
         self.ranges = RangeCopier(settings, transactions=plan, starts_stored=True)
+        self.transforms = ExecutorTransforms(
+            flow.connector, flow.plugin_path, config.mirror_spark_batch_s
+        )
 
     def begin(self, claim: ClaimedProducer | None) -> None:
         if self._lane is not None:
@@ -182,6 +219,7 @@ class _Copier:
 
     def close(self) -> None:
         self.ranges.close()
+        self.transforms.close()
         if self._lane is not None:
             self._lane.close()
 
@@ -213,14 +251,17 @@ def _give_back(copier: _Copier, key: str) -> None:
         each.close()
 
 
-def _run(
+def run_shard(
     flow: CopyFlow,
     ranges: Sequence[SourceRange],
     limits: ShardLimits,
     claim: ClaimedProducer | None,
     pace: FlowLimits,
+    names: Mapping[str, str] = _NO_NAMES,
+    first: Mapping[TopicPartition, ChangeRecord] = _NO_CHANGES,
 ) -> ShardResult:
-    """Copy one shard. Errors are returned, because Spark would run the shard again after an
+    """Copy one shard. `names`: as `shard_copier`. `first`: transformations that come before those
+    of `transforms`. Errors are returned, because Spark would run the shard again after an
     exception."""
     lines: list[CopiedRange] = []
     last: list[RangeProgress] = []
@@ -232,11 +273,18 @@ def _run(
     error: str | None = None
     losses: Sequence[Loss] = ()
     committed: Sequence[tuple[int, float]] = ()
+    errors: Mapping[str, float] = {}
     try:
         key = flow.key()
         copier = _take_copier(flow, key)
         try:
             never = threading.Event()
+            changes = dict(first)
+            for each, change in copier.transforms.changes(
+                [each.source for each in ranges], names
+            ).items():
+                before = changes.get(each)
+                changes[each] = change if before is None else one_after_the_other(before, change)
             copier.begin(claim)
             # No progress reports in between, because the rows are only returned at the end.
             copier.ranges.copy(
@@ -248,13 +296,15 @@ def _run(
                 most_s=limits.most_s,
                 follow=limits.follow,
                 limits=pace,
+                changes=changes,
             )
         finally:
             losses, committed = copier.ranges.losses, copier.committed()
+            errors = copier.transforms.errors()
             _give_back(copier, key)
     except ConnectError as failure:
         error = str(failure)
     except Exception as failure:  # noqa: BLE001 - the top of a task, which Spark would repeat
         _LOG.exception("a shard failed with an unexpected error")
         error = f"{type(failure).__name__}: {failure}"
-    return ShardResult(lines, last, error, False, losses, committed)
+    return ShardResult(lines, last, error, False, losses, committed, errors)

@@ -45,13 +45,15 @@ UNHEARD_S = DRAIN_S + 3.0
 @dataclass(frozen=True, slots=True, eq=False)
 class Flight:
     """A shard in flight. `seconds`: its time limit. `claim`: the lane that it writes with, if the
-    flow writes exactly once. `pace`: its share of the flow's limits, if there are any."""
+    flow writes exactly once. `pace`: its share of the flow's limits, if there are any. `probes`: as
+    in its `Shard`."""
 
     number: int
     shard: Sequence[SourceRange]
     seconds: float
     claim: ClaimedProducer | None = None
     pace: Pace | None = None
+    probes: frozenset[TopicPartition] = frozenset()
 
     @property
     def patient(self) -> bool:
@@ -84,9 +86,17 @@ class Flights:
     """Deals shards from the board to Spark. Belongs to the task's thread."""
 
     def __init__(
-        self, name: str, board: PartitionBoard, jobs: FlightJobs, most_s: float, clock: Clock
+        self,
+        name: str,
+        board: PartitionBoard,
+        jobs: FlightJobs,
+        most_s: float,
+        clock: Clock,
+        prepare_s: float = 0.0,
     ) -> None:
-        """`most_s`: the maximum time for which a shard is copied."""
+        """`most_s`: the maximum time for which a shard is copied. `prepare_s`: what it may take to
+        transform its records before."""
+        self._unheard_s = prepare_s + UNHEARD_S
         self._name = name
         self._board = board
         self._jobs = jobs
@@ -143,6 +153,7 @@ class Flights:
             seconds,
             None if ids is None else ids.take(),
             self.shares.take(topics, min(free, 1 + self._board.waiting), seconds, now),
+            shard.probes,
         )
 
     def _seconds(self, shard: Shard, slots: Slots) -> float:
@@ -169,7 +180,7 @@ class Flights:
         if flight.pace is not None:
             self.shares.give_back(flight.pace, progress, now)
         left = {each.source for each in flight.shard} - {each.range.source for each in progress}
-        unheard = now + flight.seconds + UNHEARD_S
+        unheard = now + flight.seconds + self._unheard_s
         if isinstance(outcome, ConnectError):
             _LOG.warning("%s: a shard was lost: %s", self._name, outcome)
             return Landed(left, str(outcome), unheard)

@@ -70,6 +70,10 @@ class SparkPartition:
     unsure: bool = False
     """The stored offset is not known, because an executor may have copied more."""
     leaving: bool = False
+    transformed: bool = False
+    """Its copies differ from their records, so they cannot be compared."""
+    sliced: bool = False
+    """Its shards have a limited size, and a shard of one that is troubled has no other."""
     limited_by: str | None = None
     """The rate limit that recently delayed its records."""
     held_since: float | None = None

@@ -30,17 +30,31 @@ _PARTITION_BYTES = 16 * 1024
 """The fixed cost of a partition in bytes: entries in requests, and lines of the result."""
 
 
+_SLICE_BYTES = 16 * 1024 * 1024
+"""Maximum size of a shard that is in memory as a whole."""
+_UNMEASURED_OFFSETS = 2000
+_MOST_OFFSETS = 50_000
+"""Maximum number of offsets of a partition in a shard of limited size, before its records were
+measured, and after."""
+_SAMPLE_OFFSETS = 1000
+
+
 class Shard(NamedTuple):
-    """The work of one Spark task. `troubled`: its partitions did not move last time."""
+    """The work of one Spark task. `troubled`: its partitions did not move last time. `probes`:
+    those whose source seems to end before the range."""
 
     ranges: tuple[SourceRange, ...]
     troubled: bool
+    probes: frozenset[TopicPartition] = frozenset()
 
 
 class WaitingPartitions:
     """The partitions that wait for a shard, in the order of arrival."""
 
-    def __init__(self) -> None:
+    def __init__(self, slice_bytes: int = _SLICE_BYTES) -> None:
+        """`slice_bytes`: the maximum size of a shard of sliced partitions, as far as sizes can be
+        told."""
+        self._slice_bytes = slice_bytes
         self._queues: dict[bool, dict[TopicPartition, SparkPartition]] = {False: {}, True: {}}
         """By whether they are troubled."""
         self._arrivals = 0
@@ -95,10 +109,23 @@ class WaitingPartitions:
             self._out[each.source] = troubled
         self._flying[troubled] += len(chosen)
         ranges = (
-            SourceRange(each.source, each.target, each.position, max(each.end, each.position + 1))
+            SourceRange(each.source, each.target, each.position, self._end(each, len(chosen)))
             for each in chosen
         )
-        return Shard(tuple(ranges), troubled)
+        probes = frozenset(each.source for each in chosen if each.end <= each.position)
+        return Shard(tuple(ranges), troubled, probes)
+
+    def _end(self, partition: SparkPartition, partitions: int) -> int:
+        """Return where a partition's range ends, in a shard of so many partitions."""
+        end = max(partition.end, partition.position + 1)
+        if not partition.sliced:
+            return end
+        most = _UNMEASURED_OFFSETS
+        one = partition.size.estimate(_SAMPLE_OFFSETS)
+        if one is not None:
+            share = self._slice_bytes // partitions
+            most = min(_MOST_OFFSETS, share * _SAMPLE_OFFSETS // max(1, one))
+        return min(end, partition.position + max(1, most))
 
     def _in_order(self, troubled: bool) -> Iterator[SparkPartition]:
         queue = self._queues[troubled]
@@ -110,9 +137,17 @@ class WaitingPartitions:
         self, troubled: bool, share: int, ready: Callable[[SparkPartition], bool]
     ) -> list[SparkPartition]:
         chosen: list[SparkPartition] = []
-        size = 0
+        size = others = 0
         for each in self._in_order(troubled):
             if len(chosen) >= _MOST:
+                break
+            if chosen and each.sliced != chosen[0].sliced:
+                # They are copied in another way.
+                others += 1
+                if others > _MOST:
+                    break
+                continue
+            if chosen and each.sliced and (troubled or size > self._slice_bytes):
                 break
             size += each.weight(max(0, each.end - each.position)) + _PARTITION_BYTES
             if len(chosen) >= share and size > _LITTLE_BYTES:

@@ -11,7 +11,8 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from pyspark import RDD
 from pyspark.sql import SparkSession
@@ -25,6 +26,8 @@ from connectors.spark.rdd import collect
 
 __all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_rdd"]
 
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+
 
 def copy_shard(
     session: SparkSession,
@@ -33,15 +36,16 @@ def copy_shard(
     limits: ShardLimits,
     claim: ClaimedProducer | None = None,
     pace: FlowLimits | None = None,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> ShardResult:
     """Copy this shard and return its result.
 
     `claim`: the lane, for a flow that writes exactly once; valid for this call only; requires
-    `limits.once`. `pace`: the shard's share of the flow's limits. Raises `SparkJobFailed` if the
-    job cannot run. To end it early, cancel the thread's job group.
+    `limits.once`. `pace`: the shard's share of the flow's limits. `names`: as `shard_copier`.
+    Raises `SparkJobFailed` if the job cannot run. To end it early, cancel the thread's job group.
     """
     with job_errors("The copy"):
-        results = collect(shard_rdd(session, flow, shard, limits, claim, pace))
+        results = collect(shard_rdd(session, flow, shard, limits, claim, pace, names))
     if not results:
         raise SparkJobFailed("The copy failed in Spark: its task returned no result")
     return ShardResult.of_json(results[0])
@@ -54,11 +58,12 @@ def shard_rdd(
     limits: ShardLimits,
     claim: ClaimedProducer | None = None,
     pace: FlowLimits | None = None,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> RDD[str]:
     """Return the JSON of this shard's `ShardResult`. Each action on the RDD copies the shard.
 
     It is no DataFrame, because a session plans and compiles for seconds before its first query, and
     for a tenth of a second before each one.
     """
-    copy = shard_copier(flow, shard, limits, claim, pace)
+    copy = shard_copier(flow, shard, limits, claim, pace, names)
     return session.sparkContext.parallelize([0], 1).map(copy)

@@ -47,7 +47,7 @@ class BoardTails:
         """Compare partitions whose last commit recorded the target's log end."""
         for partition in partitions:
             start, partition.tail_start = partition.tail_start, None
-            if start is None or partition.leaving:
+            if start is None or partition.leaving or partition.transformed:
                 continue
             partition.comparing = True
             self._waiting[partition] = self._clock.monotonic() + _WITHIN_S

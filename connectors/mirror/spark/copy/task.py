@@ -28,6 +28,7 @@ from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part
+from connectors.mirror.config.transforms import CONVERTERS_PREFIX
 from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.offset_sync_writer import (
@@ -53,6 +54,8 @@ from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
 from connectors.mirror.spark.copy.source_offsets import SourceOffsets
 from connectors.mirror.spark.copy.tails import BoardTails
+from connectors.mirror.spark.transform.changes import FlowChanges
+from connectors.mirror.topic_routes import plugins_in_use
 
 __all__ = ["SparkSourceTask"]
 
@@ -93,11 +96,17 @@ class SparkSourceTask(BaseSourceTask):
         self._trouble: str | None = "Spark is starting"
         self._fatal: ConnectError | None = None
 
+    @classmethod
+    def transforms_prefix(cls) -> str | None:
+        """Executors run the chain; the worker's own counts their errors."""
+        return CONVERTERS_PREFIX
+
     # Lifecycle.
 
     def start(self, config: Mapping[str, str]) -> None:
         task, consumer = self._configure(config)
         fetch = fetch_settings(consumer)
+        self._changes = FlowChanges(self._config, self._policy)
         self._board = PartitionBoard(
             policies=self._config.losses,
             on_loss=self._lost,
@@ -126,14 +135,16 @@ class SparkSourceTask(BaseSourceTask):
         self._tails = BoardTails(self._lookup, self._clock, self._post, self._found)
         # Each shard gets its limits, so executors can keep their copiers when limits change.
         connector = {k: v for k, v in self._config.originals.items() if k not in RATE_NAMES}
-        flow = CopyFlow(connector, consumer, producer, self._open_lanes(producer))
+        lanes, plugin_path = self._open_lanes(producer), plugins_in_use().plugin_path
+        flow = CopyFlow(connector, consumer, producer, lanes, plugin_path)
         self._assign(task.task_assigned_partitions)
         name = f"{self.context.connector_name}-{self.context.task_index}"
         self._retention = RetentionWatch(name, source_admin(self._config.originals), consumer)
-        self._jobs = CopyJobs(name, config, flow, self)
+        self._jobs = CopyJobs(name, config, flow, self, self._changes)
         most_s = task.connector.mirror_spark_batch_s
-        self._unheard_s = most_s + UNHEARD_S
-        self._flights = Flights(name, self._board, self._jobs, most_s, self._clock)
+        prepare_s = self._changes.prepare_s
+        self._unheard_s = most_s + prepare_s + UNHEARD_S
+        self._flights = Flights(name, self._board, self._jobs, most_s, self._clock, prepare_s)
         self._flights.shares.limit(self._config.limits, self._clock.monotonic())
         self._jobs.start()
 
@@ -171,6 +182,8 @@ class SparkSourceTask(BaseSourceTask):
             partition = SparkPartition(key, self._target(key), self._metrics(key))
             partition.position = partition.stored = UNKNOWN if position is None else position
             partition.unsure = once
+            partition.transformed = self._changes.copies_differ(key[0])
+            partition.sliced = self._changes.by_spark(key[0])
             partition.learns = once or position is not None
             partition.start_unknown = once or position is None
             if position is not None:
@@ -414,6 +427,8 @@ class SparkSourceTask(BaseSourceTask):
                 partition.target_end = max(partition.target_end, end)
         for loss in result.losses:
             self._board.lost(loss)
+        if result.errors and self.context.transforms is not None:
+            self.context.transforms.add_errors(result.errors)
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         if self._once is None or result.error is None:
             for progress in result.progress:

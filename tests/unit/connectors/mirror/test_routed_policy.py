@@ -119,9 +119,11 @@ def test_topics_that_depend_on_the_record_are_refused_by_name() -> None:
     assert transform_problems(chain(strip=STRIP)) == []
 
 
-def test_the_spark_engine_and_unknown_classes_are_refused() -> None:
-    (problem,) = transform_problems({**chain(strip=STRIP), "mirror.engine": "spark"})
-    assert "mirror.engine=worker" in problem.message
+def test_unknown_classes_are_refused_with_both_engines() -> None:
+    assert not transform_problems({**chain(strip=STRIP), "mirror.engine": "spark"})
+    on_spark = {**chain(own={"type": "nowhere.Own"}), "mirror.engine": "spark"}
+    (problem,) = transform_problems(on_spark)
+    assert problem.key == "transforms.own.type"
     (problem,) = transform_problems(chain(own={"type": "nowhere.Own"}))
     assert problem.key == "transforms.own.type"
     reads = {"mirror.transforms.value.converter": "nowhere.Json"}

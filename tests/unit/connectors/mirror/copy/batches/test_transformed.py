@@ -20,7 +20,7 @@ from connect.protocol.record_codec import Record, encode_batch
 from connect.runtime.error_handling.metrics import ErrorMetrics
 from connect.runtime.error_handling.tolerance import ErrorHandling, RecordErrors
 from connect.runtime.plugins.registry import PluginRegistry
-from connect.runtime.tasks.record_converters import Converters
+from connect.runtime.tasks.record_converters import NamedConverters
 from connect.runtime.transfer.record_transforms import make_record_transforms
 from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords
@@ -125,7 +125,7 @@ def chain(stages: list[int], *, tolerate: bool = False) -> Chain:
     errors: RecordErrors[SourceRecord] = RecordErrors(
         ErrorHandling(tolerate=tolerate), ErrorMetrics(), lambda record: record.topic
     )
-    converters = Converters(plugins, None)  # type: ignore[arg-type]  # for worker defaults only
+    converters = NamedConverters(plugins)
     made = make_record_transforms(plugins, converters, config, "mirror.transforms.", errors)
     _, transform = made.of_topic("t", "t")
     change: ChangeRecord = lambda _, record: record  # noqa: E731

@@ -196,3 +196,13 @@ def test_shards_in_flight_share_the_flow_s_limit() -> None:
     assert sum(rate or 0.0 for rate in rates) <= 1000.0 + 0.5 * 1000.0 * (1 / 2.0 + 1 / 0.3)
     engine.land(flights[0], 1000)
     assert len(engine.deal()) == 1
+
+
+def test_a_lost_task_may_transform_before_it_copies() -> None:
+    """Its partitions wait until neither can be going on."""
+    engine = Engine(1)
+    engine.flights = Flights("A->B", engine.board, engine.jobs, MOST_S, engine.clock, 30.0)
+    engine.lag([LARGE])
+    (flight,) = engine.deal()
+    landed = engine.flights.landed(flight, SparkJobFailed("lost"), None)
+    assert landed.until == engine.clock.monotonic() + flight.seconds + 30.0 + UNHEARD_S

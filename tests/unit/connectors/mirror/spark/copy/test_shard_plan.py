@@ -127,3 +127,60 @@ def test_a_choice_among_a_hundred_thousand_takes_milliseconds() -> None:
     shards = [shard for _ in range(64) if (shard := take(made, 64)) is not None]
     assert sum(len(shard.ranges) for shard in shards) == 64_000
     assert time.process_time() - began < 5
+
+
+def sliced(number: int, offsets: int, failures: int = 0) -> SparkPartition:
+    made = partition(number, offsets, failures)
+    made.sliced = True
+    return made
+
+
+def of_limited_size(*partitions: SparkPartition) -> WaitingPartitions:
+    """Shards have 100 of these offsets."""
+    made = WaitingPartitions(slice_bytes=100_000)
+    for each in partitions:
+        made.put(each)
+    return made
+
+
+def test_a_sliced_shard_ends_in_the_middle_of_a_backlog() -> None:
+    made = of_limited_size(sliced(1, LARGE), sliced(2, LARGE))
+    for number in (1, 2):
+        shard = take(made, 1)
+        assert shard is not None
+        # The first one fills it.
+        assert [(each.source[1], each.end - each.start) for each in shard.ranges] == [(number, 100)]
+        assert not shard.probes
+
+
+def test_small_sliced_backlogs_share_a_shard_unless_they_are_troubled() -> None:
+    made = of_limited_size(sliced(1, 10), sliced(2, 10), sliced(3, 10, 1), sliced(4, 10, 1))
+    assert [sources(shard) for shard in taken(made, 1)] == [[1, 2], [3], [4]]
+
+
+def test_sliced_partitions_are_not_in_one_shard_with_others() -> None:
+    made = of_limited_size(sliced(1, 10), partition(2, LARGE), sliced(3, 10), partition(4, 10))
+    first, second = taken(made, 1)
+    assert (sources(first), sources(second)) == ([1, 3], [2, 4])
+    assert [each.end - each.start for each in second.ranges] == [LARGE, 10]
+
+
+def test_the_first_slice_of_a_partition_has_few_offsets() -> None:
+    unmeasured = sliced(1, 50 * LARGE)
+    unmeasured.size = OffsetSize()
+    shard = take(of_limited_size(unmeasured), 1)
+    assert shard is not None
+    assert [each.end - each.start for each in shard.ranges] == [2000]
+
+
+def test_a_partition_whose_source_seems_to_end_earlier_is_a_probe() -> None:
+    shorter = partition(1, LARGE)
+    shorter.position, shorter.end = 500, 100
+    made = waiting(shorter, partition(2, 10))
+    shard = take(made, 1)
+    assert shard is not None
+    assert shard.probes == {("t1", 1)}
+    assert next((each.start, each.end) for each in shard.ranges if each.source[1] == 1) == (
+        500,
+        501,
+    )
