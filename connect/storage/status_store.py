@@ -103,7 +103,9 @@ class StatusStore(ABC):
             return self._table.tasks_of(connector)
 
     def connectors(self) -> set[str]:
-        """Return all connectors that have a status, including those without a config."""
+        """Return all connectors that have a status, or have a task with one, including those
+        without a config.
+        """
         with self._changed:
             return self._table.connectors()
 
@@ -212,7 +214,7 @@ class KafkaStatusStore(StatusStore):
 
     def connectors(self) -> set[str]:
         with self._changed:
-            written = {instance.connector for instance in self._newest if not instance.is_task}
+            written = {instance.connector for instance in self._newest}
             return self._table.connectors() | written
 
     def delete_topic(self, connector: str, topic: str) -> None:

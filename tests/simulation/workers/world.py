@@ -429,4 +429,4 @@ def _with_status(node: Node) -> set[InstanceId]:
     statuses = herder.statuses
     names = statuses.connectors()
     tasks = {InstanceId(name, number) for name in names for number in statuses.get_all(name)}
-    return tasks | {InstanceId(name) for name in names}
+    return tasks | {each for each in map(InstanceId, names) if statuses.get(each) is not None}
