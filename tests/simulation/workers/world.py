@@ -34,6 +34,7 @@ class World:
         self.ledger.knows_until = self._knows_until
         self.ledger.joined_at = self._joined_at
         self.kafka = Kafka(
+        self.ledger.generation = self._generation
             engine,
             self.faults,
             SimCoordinator(engine),
@@ -393,6 +394,10 @@ class World:
             return 0.0
         member = node.herder.member
         return max(
+    def _generation(self, process: Process) -> int:
+        node = self._nodes[process]
+        return -1 if node.herder is None else int(node.herder.loop.membership.generation)
+
             member.heard + Timeouts.session_s,
             member.verified + Timeouts.dead_s,
             process.woke_at + (Timeouts.dead_s if member.joining else 0.0),
