@@ -154,7 +154,7 @@ class World:
         if fault == "freeze":
             node.process.freeze(seconds)
         elif fault == "cut":
-            node.process.cut_until = engine.now + seconds
+            node.process.cut_off(seconds)
         elif fault == "crash":
             node.process.alive = False
             engine.at(seconds, lambda: self._start(node.name))
