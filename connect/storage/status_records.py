@@ -180,7 +180,8 @@ class StatusTable:
         return dict(sorted(self._tasks.get(connector, {}).items()))
 
     def connectors(self) -> set[str]:
-        return set(self._connectors)
+        """Return the connectors that have a status, or have a task with one."""
+        return self._connectors.keys() | {name for name, tasks in self._tasks.items() if tasks}
 
     def topics_of(self, connector: str) -> dict[str, TopicStatus]:
         return dict(self._topics.get(connector, {}))

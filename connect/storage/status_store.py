@@ -51,7 +51,8 @@ class StatusStore(ABC):
 
     Safe from any thread between `start` and `stop`, which its owner calls once each. Writes do not
     block, and become visible when they are read back. A failed write is retried until this worker
-    writes a newer status of the same instance or joins a newer generation; then it is dropped.
+    writes a newer status of the same instance. If this worker has joined a newer generation, it is
+    dropped too, unless the instance is still this worker's and no other worker wrote a newer one.
     """
 
     def __init__(self) -> None:
@@ -103,7 +104,9 @@ class StatusStore(ABC):
             return self._table.tasks_of(connector)
 
     def connectors(self) -> set[str]:
-        """Return all connectors that have a status, including those without a config."""
+        """Return all connectors that have a status, or have a task with one, including those
+        without a config.
+        """
         with self._changed:
             return self._table.connectors()
 
@@ -212,7 +215,7 @@ class KafkaStatusStore(StatusStore):
 
     def connectors(self) -> set[str]:
         with self._changed:
-            written = {instance.connector for instance in self._newest if not instance.is_task}
+            written = {instance.connector for instance in self._newest}
             return self._table.connectors() | written
 
     def delete_topic(self, connector: str, topic: str) -> None:
@@ -286,10 +289,14 @@ class KafkaStatusStore(StatusStore):
     def _wanted(self, write: _Write) -> bool:
         if write.instance is None or write.status is None:
             return True
-        return (
-            self._newest.get(write.instance) == write.sequence
-            and self._generation == write.status.generation
-            and (not write.safe or self._table.may_write_safely(write.instance, write.status))
+        if self._newest.get(write.instance) != write.sequence:
+            return False
+        # A status of an earlier generation stays true while the instance runs here.
+        current = self._generation == write.status.generation
+        if current and not write.safe:
+            return True
+        return (current or write.key in self._standing) and self._table.may_write_safely(
+            write.instance, write.status
         )
 
     def _retry(self) -> None:

@@ -37,8 +37,8 @@ class Process:
         self.alive = True
         self.frozen_until = 0.0
         self.woke_at = 0.0
-        self.cut_until = 0.0
-        """Until then nothing passes between this process and Kafka."""
+        self.cut_at = self.cut_until = 0.0
+        """In between nothing passes between this process and Kafka."""
         self.skew_ms = 0
         self.busy_until = 0.0
         """When the last turn of its herder's thread ended."""
@@ -68,6 +68,12 @@ class Process:
     def freeze(self, seconds: float) -> None:
         self.frozen_until = max(self.frozen_until, self.engine.now + seconds)
         self.woke_at = self.frozen_until
+
+    def cut_off(self, seconds: float) -> None:
+        """Let nothing pass for so long from now on."""
+        if not self.cut:
+            self.cut_at = self.engine.now
+        self.cut_until = self.engine.now + seconds
 
     def until_connected_s(self, step_s: float) -> float:
         """How long code that tries every `step_s` to reach Kafka waits until a try that can work,

@@ -398,11 +398,11 @@ class SimMember:
         timeout_s: float = Timeouts.rebalance_s + 5.0,
     ) -> None:
         """Exactly one of `answered` and `failed` is called. The connection ends with the
-        coordinator's move, and when nothing passed for as long as a session."""
+        coordinator's move, and when nothing has passed for `dead_s`, as keepalive finds out."""
         open_ = [True]
         move = self._knows_move
         until = self._engine.now + timeout_s
-        cut_since: list[float] = []
+        alive_at = [self._engine.now]
 
         def once(answer: Answer) -> None:
             if open_[0]:
@@ -411,19 +411,20 @@ class SimMember:
                 answered(answer)
 
         def watch() -> None:
-            now = self._engine.now
-            if not self._process.cut:
-                cut_since.clear()
-                self.verified = now
-            elif not cut_since:
-                cut_since.append(now)
-            broken = bool(cut_since) and now - cut_since[0] >= Timeouts.dead_s
-            moved = self._coordinator.moves != move and not self._process.cut
+            now, cut = self._engine.now, self._process.cut
+            if not cut:
+                alive_at[0] = self.verified = now
+            elif self._process.cut_at > alive_at[0]:
+                alive_at[0] = self.verified = self._process.cut_at
+            dead = alive_at[0] + Timeouts.dead_s
+            broken = cut and now >= dead
+            moved = self._coordinator.moves != move and not cut
             if broken or moved or now >= until:
                 open_[0] = False
                 failed()
                 return
-            watching[0] = self._engine.at(min(_LOOK_S, until - now), watch, self._process)
+            wait = min(_LOOK_S, until - now, dead - now if cut else _LOOK_S)
+            watching[0] = self._engine.at(wait, watch, self._process)
 
         if not self._process.cut:
             self.verified = self._engine.now

@@ -131,6 +131,8 @@ class SimTopicLog:
     ) -> Future[RecordMetadata]:
         self._process.check()
         sent: Future[Any] = _Waited(self._process)
+        # Nobody can take back what the producer has: whoever gives up does not wait any longer.
+        sent.set_running_or_notify_cancel()
         self._queue.append((key, value, sent))
         self._send_next()
         return sent

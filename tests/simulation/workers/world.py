@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator
 
 from connect.runtime.states import InstanceId, State, TargetState
+from connect.storage.config_state import NO_OFFSET
 from tests.simulation.outcome import Outcome
 from tests.simulation.workers.clients import Clients
 from tests.simulation.workers.engine import Engine, Process, Stuck
@@ -33,6 +34,7 @@ class World:
         self.ledger = Ledger(engine)
         self.ledger.knows_until = self._knows_until
         self.ledger.joined_at = self._joined_at
+        self.ledger.generation = self._generation
         self.kafka = Kafka(
             engine,
             self.faults,
@@ -153,7 +155,7 @@ class World:
         if fault == "freeze":
             node.process.freeze(seconds)
         elif fault == "cut":
-            node.process.cut_until = engine.now + seconds
+            node.process.cut_off(seconds)
         elif fault == "crash":
             node.process.alive = False
             engine.at(seconds, lambda: self._start(node.name))
@@ -272,8 +274,8 @@ class World:
         herders = [node.herder for node in nodes if node.herder is not None]
         configs = herders[0].loop._store.snapshot()
         for herder, node in zip(herders, nodes, strict=True):
-            behind = herder.loop._store.snapshot().offset != configs.offset
-            if behind or configs.offset < 0 or herder.loop.changes.rebalance_needed:
+            behind = herder.loop._store.snapshot().offset != self._config_offset()
+            if behind or herder.loop.changes.rebalance_needed:
                 yield f"{node.name} has not followed the configs"
             if not herder.loop.ready.is_set() or herder.loop.leading.trouble:
                 yield f"{node.name} is not ready: {herder.loop.leading.trouble}"
@@ -303,6 +305,12 @@ class World:
             wanted |= set(configs.tasks(name))
         yield from self._misplaced(wanted, nodes)
         yield from self._balance(wanted, herders)
+
+    def _config_offset(self) -> int:
+        """The offset after the last record of the config topic. Nobody writes to it in an eager
+        group without connectors."""
+        records = self.kafka.configs.records
+        return records[-1].offset + 1 if records else NO_OFFSET
 
     def _misplaced(self, wanted: set[InstanceId], nodes: list[Node]) -> Iterator[str]:
         herder = nodes[0].herder
@@ -386,6 +394,10 @@ class World:
         node = self._nodes.get(process)
         return 0.0 if node is None or node.herder is None else node.herder.member.joined_at
 
+    def _generation(self, process: Process) -> int:
+        node = self._nodes[process]
+        return -1 if node.herder is None else int(node.herder.loop.membership.generation)
+
     def _knows_until(self, process: Process) -> float:
         """By when this process has to know that it may have lost its work."""
         node = self._nodes.get(process)
@@ -429,4 +441,4 @@ def _with_status(node: Node) -> set[InstanceId]:
     statuses = herder.statuses
     names = statuses.connectors()
     tasks = {InstanceId(name, number) for name in names for number in statuses.get_all(name)}
-    return tasks | {InstanceId(name) for name in names}
+    return tasks | {each for each in map(InstanceId, names) if statuses.get(each) is not None}

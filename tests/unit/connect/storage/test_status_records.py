@@ -78,6 +78,14 @@ def test_a_connectors_tombstone_ends_its_tasks() -> None:
     assert (table.get(TASK), table.connectors()) == (None, set())
 
 
+def test_a_connector_is_known_by_the_status_of_a_task() -> None:
+    table = StatusTable()
+    table.put(TASK, RUNNING)
+    assert table.connectors() == {TASK.connector}
+    table.apply(status_key(TASK), None)
+    assert table.connectors() == set()
+
+
 @pytest.mark.parametrize(
     ("current", "generation", "taken"),
     [
@@ -164,5 +172,5 @@ def test_what_makes_no_sense_changes_nothing(key: bytes | None, value: bytes) ->
     table.put(InstanceId("c", 0), RUNNING)
     assert table.apply(key, value) is None
     assert table.tasks_of("c") == {0: RUNNING}
-    assert table.connectors() == set()
+    assert table.get(CONNECTOR) is None
     assert table.topics_of("c") == {}

@@ -8,11 +8,14 @@ from typing import Any, cast
 import pytest
 
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
+from connect.clock import Deadline
+from connect.errors import BrokerUnavailable
 from connect.plugin import RecordMetadata
 from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import (
     InstanceStatus,
     TopicStatus,
+    encode_status,
     status_key,
     topic_key,
 )
@@ -25,6 +28,8 @@ class Log:
     """Writes at once; what was written is read when the test says so."""
 
     def __init__(self) -> None:
+        self.silent: list[Future[Any]] | None = None
+        """Gets the futures of writes that no broker answers, if it is a list."""
         self.written: list[tuple[bytes | None, bytes | None]] = []
         self.read = 0
         self.store = KafkaStatusStore(
@@ -32,10 +37,20 @@ class Log:
         )
 
     def send(self, key: bytes | None, value: bytes | None) -> Future[RecordMetadata]:
-        self.written.append((key, value))
         sent: Future[Any] = Future()
+        if self.silent is not None:
+            self.silent.append(sent)
+            return sent
+        self.written.append((key, value))
         sent.set_result(None)
         return sent
+
+    def fail_then_retry(self) -> None:
+        """No broker answers what is under way; the store then writes it again if it still wants."""
+        failed, self.silent = self.silent or [], None
+        for sent in failed:
+            sent.set_exception(BrokerUnavailable("no broker answers"))
+        self.store._write_again()
 
     def read_all(self) -> None:
         while self.read < len(self.written):
@@ -69,6 +84,47 @@ def test_a_word_on_an_earlier_generation_leaves_that_of_the_newest_to_be_tried_a
     log.store.put(CONNECTOR, status(State.RUNNING, 7))
     log.store.put_safe(TASK, status(State.UNASSIGNED, 5))
     assert log.store._generation == 7
+
+
+def test_a_status_is_retried_after_a_rebalance_that_left_its_instance_here() -> None:
+    log = Log()
+    log.store.put(CONNECTOR, status(State.RUNNING, 5))
+    log.read_all()
+    log.silent = []
+    log.store.put(CONNECTOR, status(State.PAUSED, 5))
+    log.store.put(TASK, status(State.RUNNING, 6))
+    log.fail_then_retry()
+    log.read_all()
+    assert log.store.get(CONNECTOR) == status(State.PAUSED, 5)
+    assert log.store.get(TASK) == status(State.RUNNING, 6)
+    assert log.store.flush(Deadline(0.0))
+
+
+def test_a_status_is_dropped_when_another_worker_has_the_instance_since() -> None:
+    log = Log()
+    log.silent = []
+    log.store.put(CONNECTOR, status(State.PAUSED, 5))
+    log.store.put(TASK, status(State.RUNNING, 6))
+    others = InstanceStatus(State.RUNNING, "other:8083", 6)
+    log.written.append((status_key(CONNECTOR), encode_status(others)))
+    log.read_all()
+    log.fail_then_retry()
+    log.read_all()
+    assert log.store.get(CONNECTOR) == others
+    assert log.store.flush(Deadline(0.0))
+
+
+def test_the_end_of_a_lost_instance_is_dropped_after_a_rebalance() -> None:
+    log = Log()
+    log.store.put(CONNECTOR, status(State.RUNNING, 5))
+    log.read_all()
+    log.silent = []
+    log.store.put_safe(CONNECTOR, status(State.UNASSIGNED, 5))
+    log.store.put(TASK, status(State.RUNNING, 6))
+    log.fail_then_retry()
+    log.read_all()
+    assert log.store.get(CONNECTOR) == status(State.RUNNING, 5)
+    assert log.store.flush(Deadline(0.0))
 
 
 def test_a_deleted_topic_is_reported_whoever_deleted_it() -> None:

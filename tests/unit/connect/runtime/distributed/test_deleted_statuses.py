@@ -49,3 +49,16 @@ def test_statuses_of_a_deleted_connector_do_not_come_back(rig: Rig) -> None:
     rig.member.rebalance()
     rig.herder._loop.run(lambda: None, TIMEOUT_S)
     assert rig.states("c") == [None]
+
+
+def test_a_late_status_of_a_task_goes_with_the_next_rebalance(rig: Rig) -> None:
+    """Its connector is gone, and has no status to find it by."""
+    running(rig)
+    Told.take()
+    rig.herder.delete_connector("c")
+    rig.until(lambda: Told.seen("stopped c-0"), "the end of the task")
+    rig.until(lambda: rig.states("c") == [None], "the end of the statuses")
+    rig.statuses.put(TASK, InstanceStatus(State.UNASSIGNED, "other:8083", 1))
+    assert rig.statuses.get(TASK) is not None
+    rig.member.rebalance()
+    rig.until(lambda: rig.statuses.get(TASK) is None, "the end of the late status")
