@@ -38,6 +38,8 @@ OURS = {
     *(key.name for key in LOSS_KEYS),
     "mirror.copy.buffer.bytes",
     "mirror.copy.merge.batch.bytes",
+    "mirror.transform",
+    "mirror.transform.topics",
     "mirror.transforms.key.converter",
     "mirror.transforms.value.converter",
     "mirror.transforms.header.converter",
@@ -226,10 +228,12 @@ def test_a_mirror_takes_transformations_and_their_keys_are_checked() -> None:
     assert "transforms.f.headers" in errors(validator().validate(missing))
 
 
-def test_an_engine_that_only_moves_bytes_takes_no_transformations() -> None:
-    config = transformed(**{"mirror.engine": "spark"})
-    (message, *_) = errors(validator().validate(config))["transforms"]
-    assert "forward record batches unchanged" in message
+def test_both_engines_take_transformations_and_only_spark_takes_its_own() -> None:
+    plain = errors(validator().validate(CASES["source"]["config"]))
+    assert errors(validator().validate(transformed(**{"mirror.engine": "spark"}))) == plain
+    config = {**CASES["source"]["config"], "mirror.transform": "SELECT * FROM records"}
+    (message, *_) = errors(validator().validate(config))["mirror.transform"]
+    assert "set mirror.engine=spark" in message
 
 
 def test_a_mirror_copies_a_topic_to_one_topic_only() -> None:
