@@ -29,7 +29,7 @@ _SECRET = re.compile(
 # quantifier gives back what it took: that would need the third power of the length of some texts.
 _OPTION = re.compile(r"(?<!\w)(ssl\.keystore\.key|\w++)\s*+=\s*+", re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"passw|passphrase|secret|token|\.key$", re.IGNORECASE)
-_VALUE = re.compile(r""""((?:[^"\\]|\\.)*+)"|'((?:[^'\\]|\\.)*+)'|([^\s;"']++)""")
+_VALUE = re.compile(r""""([^"\\]*+(?:\\.[^"\\]*+)*)"|'([^'\\]*+(?:\\.[^'\\]*+)*)'|([^\s;"']++)""")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _URL = re.compile(r"[a-z][\w+.-]*://", re.IGNORECASE)
 _USER_INFO = re.compile(r"[^:/?#]*://[^:/?#@]*:([^?#]*)@")

@@ -31,7 +31,7 @@ __all__ = ["KeyPair", "read_key_pair", "read_trusted_certificates"]
 
 _PEM_BLOCK = re.compile(
     # A body ends at the next frame. It may have headers, in which there are single dashes.
-    r"-----BEGIN ([A-Z0-9 ]+)-----((?:[^-]++|-(?!----))*+)-----END \1-----"
+    r"-----BEGIN ([A-Z0-9 ]+)-----([^-]*+(?:-(?!----)[^-]*+)*)-----END \1-----"
 )
 _CERTIFICATE_LABELS = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
 _STORE_TYPES = ("JKS", "PKCS12", "PEM")

@@ -15,7 +15,7 @@ from connect.runtime.errors import BadRequest
 __all__ = ["VersionRange"]
 
 _PART = re.compile(r"\d+|[a-zA-Z]+")
-_INTERVAL = re.compile(r"([\[(])([^,\[\]()]*+)(?:(,)([^,\[\]()]*+))?+([\])])")
+_INTERVAL = re.compile(r"([\[(])([^,\[\]()]*+)(?:(,)([^,\[\]()]*+))?([\])])")
 # Qualifiers that come before the release, in Maven's order; other words come after it.
 _BEFORE_RELEASE = {
     "alpha": -5,
