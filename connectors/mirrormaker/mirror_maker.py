@@ -35,12 +35,15 @@ from connect.runtime.herder import Herder
 from connect.runtime.plugins.permissions import EVERYTHING
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
+from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirror.source.connector import validate_source
 from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, contact
-from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.config.mm2_properties import Flow, MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
 from connectors.mirrormaker.mirror_flow import FlowHerder, FlowPlan, FlowState, MirrorFlow
 from connectors.mirrormaker.replication_loops import Loop, find_loops
+from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
+from connectors.spark.properties import MASTER as SPARK_MASTER
 
 __all__ = [
     "CONNECTORS",
@@ -70,7 +73,7 @@ def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None)
 
     Raises `ConfigError`, also if there is nothing to run.
     """
-    return [
+    plans = [
         FlowPlan(
             flow.source,
             flow.target,
@@ -84,6 +87,27 @@ def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None)
         )
         for flow in config.flows(clusters)
     ]
+    _check_masters([plan for plan in plans if config.mirrors(Flow(plan.source, plan.target))])
+    return plans
+
+
+def _check_masters(plans: Sequence[FlowPlan]) -> None:
+    """Raise `ConfigError` if Spark copies a flow, and flows name different masters."""
+    named = {
+        plan.name: props.get(SPARK_MASTER) or DEFAULT_SPARK_MASTER
+        for plan in plans
+        if copies_on_spark(props := plan.connectors[SOURCE]) or props.get(SPARK_MASTER)
+    }
+    masters = sorted(set(named.values()))
+    if len(masters) > 1 and any(copies_on_spark(plan.connectors[SOURCE]) for plan in plans):
+        first, second = (next(n for n in named if named[n] == master) for master in masters[:2])
+        raise ConfigError(
+            f"{first} names the Spark master {masters[0]} and {second} names {masters[1]}, but a "
+            "process has one Spark session: name the same master for both, or run each in a "
+            "process with a file of its own",
+            key=f"{second}.{SPARK_MASTER}",
+            value=masters[1],
+        )
 
 
 def _is_wanted(connector: str, props: Mapping[str, str]) -> bool:

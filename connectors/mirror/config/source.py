@@ -12,7 +12,7 @@ from typing import Literal
 
 from connect.config.definition import REQUIRED, ConfigDef, ConfigKey, Importance, ParsedConfig
 from connect.config.types import ConfigType, SecretStr, invalid_value
-from connect.config.validators import OneOf, Range, ValidList
+from connect.config.validators import Range, ValidList
 from connect.errors import ConfigError
 from connectors.mirror.config.assignment import ASSIGNMENT_KEYS, AssignmentConfig
 from connectors.mirror.config.base import (
@@ -30,6 +30,7 @@ from connectors.mirror.config.base import (
     interval_s,
     mirror_key,
 )
+from connectors.mirror.config.engine import ENGINE, copies_on_spark
 from connectors.mirror.config.former_names import with_new_names
 from connectors.mirror.config.history_url import flow_history_url
 from connectors.mirror.config.loss_policies import LOSS_KEYS, RETENTION_KEY, URL_KEY, loss_policies
@@ -179,23 +180,14 @@ _OFFSET_KEYS = (
 
 _OUR_KEYS = (
     *ASSIGNMENT_KEYS,
-    ConfigKey(
-        "mirror.engine",
-        ConfigType.STRING,
-        "worker",
-        OneOf(("worker", "spark")),
-        Importance.MEDIUM,
-        "Engine that copies records: `worker`: threads of the workers; `spark`: Spark tasks, "
-        "configured by `spark.*`. Each continues where the other stopped. Not a key of MirrorMaker "
-        "2.",
-    ),
+    ENGINE,
     ConfigKey(
         "mirror.spark.batch.ms",
         ConfigType.LONG,
         DEFAULT_SPARK_BATCH_MS,
         Range(100),
         Importance.LOW,
-        "With `mirror.engine=spark`: how long a Spark task copies at most, in milliseconds, before "
+        "With Spark as the engine: how long a Spark task copies at most, in milliseconds, before "
         "it reports the copied ranges. Not a key of MirrorMaker 2.",
     ),
     ConfigKey(
@@ -350,7 +342,7 @@ def _source_config(parsed: ParsedConfig) -> SourceConfig:
         offset_lag_max=parsed.integer("offset.lag.max"),
         emit_offset_syncs_enabled=parsed.boolean("emit.offset-syncs.enabled"),
         heartbeats_replication_enabled=parsed.boolean("heartbeats.replication.enabled"),
-        mirror_engine="spark" if parsed.string("mirror.engine") == "spark" else "worker",
+        mirror_engine="spark" if copies_on_spark(parsed.originals) else "worker",
         assignment=AssignmentConfig.of(parsed),
         mirror_spark_batch_s=parsed.integer("mirror.spark.batch.ms") / 1000,
         mirror_copy_buffer_bytes=parsed.integer("mirror.copy.buffer.bytes"),

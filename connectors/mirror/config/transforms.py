@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from connect.config.definition import ConfigKey, ConfigProblem, Importance
 from connect.config.types import ConfigType, invalid_value
 from connect.errors import ConfigError
+from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirror.topic_routes import (
     TRANSFORM_KEY,
     TRANSFORM_TOPICS,
@@ -48,7 +49,7 @@ TRANSFORM_KEYS = (
         ConfigType.STRING,
         None,
         importance=Importance.MEDIUM,
-        doc="What Spark makes of the flow's records, with `mirror.engine=spark`: a SELECT from the "
+        doc="What Spark makes of the flow's records, with Spark as the engine: a SELECT from the "
         "table `records`, or a Python function that gets it as a DataFrame and returns one: "
         "`/path/file.py:function`, `package.module:function`, or an entry point. Before "
         "`transforms`. In a connector's config only if the worker's properties have the same "
@@ -101,7 +102,7 @@ def transform_problems(props: Mapping[str, str]) -> list[ConfigProblem]:
         if by_spark is not None:
             value = props[TRANSFORM_KEY].strip()
             transform_form(value)
-            if props.get("mirror.engine", "worker").strip() == "worker":
+            if not copies_on_spark(props):
                 raise wrong_transform(value, "it needs Spark: set mirror.engine=spark")
     except ConfigError as error:
         return [ConfigProblem(error.key or "transforms", str(error))]

@@ -18,6 +18,7 @@ from connect.log_fields import add_log_fields
 from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirror.config.former_names import former_names
 from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.config.rate_limits import RATE_NAMES
@@ -149,7 +150,7 @@ class MirrorSourceConnector(Connector):
     def task_class_for(
         cls, task_config: Mapping[str, str]
     ) -> type[SourceTask] | type[TransferTask]:
-        if task_config.get("mirror.engine") == "spark":
+        if copies_on_spark(task_config):
             if (problem := missing_pyspark()) is not None:
                 raise SparkMissing(problem)
             # Import it only here, because PySpark takes memory that workers without it can save.

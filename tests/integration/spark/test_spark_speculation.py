@@ -57,6 +57,7 @@ def test_what_spark_runs_twice_at_a_time_is_copied_once(
         properties = {
             **SPARK,
             **once,
+            "A->B.mirror.engine": "auto",
             "A->B.spark.master": cluster.url,
             "A->B.mirror.rate.topics": f"{slow}={RATE}/s",
             "A->B.spark.eventLog.dir": events.as_uri(),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError
+from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.mirror_maker import check_source, plan_flows
 
@@ -325,3 +326,44 @@ def test_the_copy_on_spark_can_write_exactly_once() -> None:
     )
     (plan,) = plan_flows(made)
     check_source(made, plan)
+
+
+def test_naming_a_spark_cluster_is_enough_for_a_copy_there() -> None:
+    made = of({"spark.master": "spark://host:7077"})
+    assert copies_on_spark(made.connector_config("A", "B", "MirrorSourceConnector"))
+
+
+TWO_FLOWS = {
+    "clusters": "A, B, C",
+    "C.bootstrap.servers": "c:9092",
+    "A->B.enabled": "true",
+    "A->C.enabled": "true",
+}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"A->B.spark.master": "spark://b:7077", "A->C.spark.master": "spark://c:7077"},
+        {"A->B.spark.master": "spark://b:7077", "A->C.mirror.engine": "spark"},
+        {"A->B.spark.master": "spark://b:7077", "A->C.spark.master": "local[2]"},
+    ],
+)
+def test_flows_of_a_process_that_name_different_sparks_are_refused(named: dict[str, str]) -> None:
+    made = of({**TWO_FLOWS, **named})
+    with pytest.raises(ConfigError, match="a process has one Spark session") as raised:
+        plan_flows(made)
+    assert "spark://b:7077" in str(raised.value)
+    plan_flows(made, ["B"])
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"spark.master": "spark://b:7077"},
+        {"A->B.spark.master": "spark://b:7077"},
+        {"A->B.spark.master": "local[1]", "A->C.spark.master": "local[2]"},
+    ],
+)
+def test_flows_that_name_one_spark_or_only_have_jobs_on_it_are_not(named: dict[str, str]) -> None:
+    plan_flows(of({**TWO_FLOWS, **named}))
