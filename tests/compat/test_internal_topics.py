@@ -178,9 +178,9 @@ def assert_statuses_are_ours(written: Sequence[ReadRecord]) -> None:
             continue
         table = StatusTable()
         table.apply(record.key, record.value)
-        instances = [InstanceId(name) for name in table.connectors()] or [TASK]
-        (status,) = [found for found in map(table.get, instances) if found is not None]
-        assert (status_key(instances[0]), encode_status(status)) == (record.key, record.value)
+        known = {each: table.get(each) for each in (*map(InstanceId, table.connectors()), TASK)}
+        ((instance, status),) = [(each, found) for each, found in known.items() if found]
+        assert (status_key(instance), encode_status(status)) == (record.key, record.value)
 
 
 def shown_status(stores: Stores, instance: InstanceId) -> dict[str, Any]:
