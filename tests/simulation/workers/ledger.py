@@ -46,8 +46,6 @@ class Ledger:
         self.knows_until: Callable[[Process], float] = lambda _: 0.0
         self.joined_at: Callable[[Process], float] = lambda _: 0.0
         """When this process heard last what is its own."""
-        self.generation: Callable[[Process], int] = lambda _: -1
-        """The last generation in which this process heard what is its own."""
         self.shapes: dict[str, tuple[int, int]] = {}
         """By connector, how many tasks it wants, and which version of its source they are for."""
         self._hosts: dict[InstanceId, list[Host]] = {}
@@ -59,9 +57,8 @@ class Ledger:
         self._rounds: dict[str, dict[str, int]] = {}
         self._pending: dict[str, str] = {}
         self._written: dict[str, int] = {}
-        self._last_begun: dict[InstanceId, tuple[int, float]] = {}
-        """By instance, generation and time in which the last of its hosts began."""
-        self._begun_at: dict[Host, tuple[int, float]] = {}
+        self._last_begun: dict[InstanceId, float] = {}
+        self._begun_at: dict[Host, float] = {}
         self.marks: dict[str, int] = {}
         """How often each request is in the config topic."""
         self.healed = False
@@ -117,15 +114,9 @@ class Ledger:
         self.look()
 
     def _count_begin(self, host: Host) -> None:
-        """From now on it is the successor of all that began in its generation or before. One that
-        was frozen before it had begun moves only when it is thawed.
-
-        A worker that stood still may begin what it was given before, beside the successor that the
-        group has chosen meanwhile. No generation is used twice for an assignment.
-        """
-        begun = (self.generation(self._processes[host]), self._engine.now)
-        self._begun_at[host] = begun
-        self._last_begun[host.instance] = max(begun, self._last_begun.get(host.instance, begun))
+        """From now on it is the successor of all that ran before. One that was frozen before it had
+        begun moves only when it is thawed."""
+        self._last_begun[host.instance] = self._begun_at[host] = self._engine.now
 
     def reconfigured(self, host: Host, config: Mapping[str, str]) -> None:
         self._engine.note(f"{host.instance} takes {config.get('round')}")
@@ -212,9 +203,7 @@ class Ledger:
             return True
         if process is None or host in self._left:
             return True
-        # A worker that stood still may hear of an assignment that is older than its successor's.
-        generation, since = self._last_begun[instance]
-        told = self.generation(process) >= generation and self.joined_at(process) > since
+        told = self.joined_at(process) > self._last_begun[instance]
         if self.excused(host, process) and not told:
             return True
         if self._begun_at[host] < self._last_begun[instance]:
