@@ -23,7 +23,7 @@ from api.rest.routers.root import DISTRIBUTION, version
 from connect.errors import ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus
-from connectors.mirrormaker.mirror_maker import SOURCE
+from connectors.mirrormaker.flow_plans import SOURCE
 from connectors.spark.session_state import SPARK_JOB_GROUP
 
 __all__ = ["DISTRIBUTION", "Flows", "create_app"]

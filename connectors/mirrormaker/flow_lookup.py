@@ -8,13 +8,13 @@ from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_flow import FlowPlan
-from connectors.mirrormaker.mirror_maker import (
+from connectors.mirrormaker.flow_plans import (
     flow_plugins,
     mirrors,
     plan_flows,
     resolved_source_config,
 )
+from connectors.mirrormaker.mirror_flow import FlowPlan
 
 __all__ = ["is_flow", "load_file", "named_flow"]
 

@@ -13,8 +13,7 @@ from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig
 from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_flow import FlowPlan
-from connectors.mirrormaker.mirror_maker import (
+from connectors.mirrormaker.flow_plans import (
     CHECKPOINT,
     HEARTBEAT,
     SOURCE,
@@ -23,6 +22,7 @@ from connectors.mirrormaker.mirror_maker import (
     resolved_source_config,
     worker_topics,
 )
+from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.required_permissions import (
     TOOLS,
     Feature,

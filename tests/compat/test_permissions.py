@@ -14,7 +14,7 @@ from connect.clients.permissions import Operation
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
 from connectors.mirrormaker.check.check import check as checked
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_maker import plan_flows
+from connectors.mirrormaker.flow_plans import plan_flows
 from connectors.mirrormaker.permissions import flow_features
 from connectors.mirrormaker.required_permissions import OTHERS, TOOLS, Feature
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime

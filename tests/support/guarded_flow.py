@@ -7,7 +7,7 @@ from urllib.error import URLError
 
 from connect.clients.permissions import Resource
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_maker import plan_flows
+from connectors.mirrormaker.flow_plans import plan_flows
 from connectors.mirrormaker.permissions import flow_names
 from connectors.mirrormaker.required_permissions import (
     Feature,

@@ -119,8 +119,8 @@ INSIDE: dict[str, list[str]] = {
     "connectors.mirrormaker": [
         "config replication_loops required_permissions",
         "mirror_flow",
-        "mirror_maker",
-        "permissions",
+        "flow_plans",
+        "mirror_maker permissions",
         "check flow_lookup",
     ],
     "connectors.dataframes": [

@@ -29,8 +29,7 @@ from connectors.mirrormaker.check.report import (
     Level,
 )
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_flow import FlowPlan
-from connectors.mirrormaker.mirror_maker import (
+from connectors.mirrormaker.flow_plans import (
     check_source,
     flow_plugins,
     loops_of,
@@ -38,6 +37,7 @@ from connectors.mirrormaker.mirror_maker import (
     plan_flows,
     resolved_source_config,
 )
+from connectors.mirrormaker.mirror_flow import FlowPlan
 
 __all__ = ["check"]
 

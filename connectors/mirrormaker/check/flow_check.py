@@ -52,12 +52,8 @@ from connectors.mirrormaker.check.topic_checks import (
     topic_defaults,
 )
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from connectors.mirrormaker.flow_plans import SOURCE, mirrors, resolved_source_config
 from connectors.mirrormaker.mirror_flow import FlowPlan
-from connectors.mirrormaker.mirror_maker import (
-    SOURCE,
-    mirrors,
-    resolved_source_config,
-)
 from connectors.mirrormaker.permissions import EXACTLY_ONCE, flow_features, flow_names
 from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
 from connectors.spark.properties import MASTER as SPARK_MASTER

@@ -14,8 +14,13 @@ from connectors.mirror.replication_policy import offset_topics, replication_poli
 from connectors.mirror.topics.clusters import internal_topics
 from connectors.mirror.topics.create import COMPACTED
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
+from connectors.mirrormaker.flow_plans import (
+    CHECKPOINT,
+    HEARTBEAT,
+    mirrors,
+    worker_topics,
+)
 from connectors.mirrormaker.mirror_flow import FlowPlan
-from connectors.mirrormaker.mirror_maker import CHECKPOINT, HEARTBEAT, mirrors, worker_topics
 
 __all__ = ["OwnTopic", "own_topics"]
 

@@ -15,7 +15,7 @@ from connectors.mirror.filters import DefaultGroupFilter, group_filter
 from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
-from connectors.mirrormaker.mirror_maker import CHECKPOINT, plan_flows, resolved_source_config
+from connectors.mirrormaker.flow_plans import CHECKPOINT, plan_flows, resolved_source_config
 
 __all__ = ["is_group", "why_group"]
 

@@ -24,7 +24,7 @@ from connectors.mirror.topics.selection import Skip, SkipReason, TopicSelector
 from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
-from connectors.mirrormaker.mirror_maker import SOURCE, plan_flows, resolved_source_config
+from connectors.mirrormaker.flow_plans import SOURCE, plan_flows, resolved_source_config
 
 __all__ = ["RunningPartition", "why_topic"]
 

@@ -10,7 +10,7 @@ import pytest
 from api.cli import acls
 from api.cli.mirror_client import main as mirror_client
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_maker import plan_flows
+from connectors.mirrormaker.flow_plans import plan_flows
 from connectors.mirrormaker.permissions import (
     flow_features,
     name_pattern,

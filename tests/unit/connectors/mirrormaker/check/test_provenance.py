@@ -8,7 +8,7 @@ from connectors.mirrormaker.check.provenance import connector_clients, data_prod
 from connectors.mirrormaker.check.report import ClientReport
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Setting
-from connectors.mirrormaker.mirror_maker import plan_flows, resolved_source_config
+from connectors.mirrormaker.flow_plans import plan_flows, resolved_source_config
 
 PROPERTIES = {
     "clusters": "A, B",

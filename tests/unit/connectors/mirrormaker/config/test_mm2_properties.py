@@ -9,7 +9,7 @@ import pytest
 from connect.errors import ConfigError
 from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.mirror_maker import check_source, plan_flows
+from connectors.mirrormaker.flow_plans import check_source, plan_flows
 
 BASE = {
     "clusters": "A, B",
