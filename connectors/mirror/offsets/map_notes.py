@@ -26,6 +26,7 @@ Source: ours. Pure.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
@@ -138,9 +139,15 @@ class Owner(NamedTuple):
         return cls(session, before)
 
 
-def in_force(owner: int, noted: Owner) -> int:
+def in_force(owner: int, noted: Owner, late: Collection[int] = ()) -> int:
     """Return the session of the owner after another note. `owner`: the one before it in the
-    topic."""
+    topic. `late`: the sessions of the notes since the owner's that do not count.
+
+    Compaction keeps the last note, and so one that does not count in place of the owner's. The next
+    owner then finds only that one, and names it. Who read both must follow.
+    """
+    if noted.before in late:
+        return noted.session
     known = owner in (NO_OWNER, noted.before)
     return max(owner, noted.session) if known else owner
 

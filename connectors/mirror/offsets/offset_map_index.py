@@ -44,6 +44,8 @@ class PartitionIndex:
         self._ends = _Ends()
         self._loss = self._noted = 0
         self._owner = NO_OWNER
+        self._late_owners: set[int] = set()
+        """The sessions of the notes since the owner's that do not count."""
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -56,7 +58,11 @@ class PartitionIndex:
 
     def note_owner(self, noted: Owner) -> None:
         """Note that a session took the partition over."""
-        self._owner = in_force(self._owner, noted)
+        self._owner = in_force(self._owner, noted, self._late_owners)
+        if self._owner == noted.session:
+            self._late_owners.clear()
+        else:
+            self._late_owners.add(noted.session)
 
     def put(self, page: PageSpan) -> PageSpan | None:
         """Add a page that is in the topic. Returns the page with the same first source offset that

@@ -276,8 +276,9 @@ class MapTopic(NamedTuple):
     overwrote, or wrote after its partition had another owner. `gone`: those of deleted pages.
     `owners`: the session of each partition's owner. `failed`: the topic could not be read, and
     start positions and owners are those of the read before. `late_owners`: the sessions of notes
-    of the owner that do not count, and after which none has come that does. `forgotten`: start
-    positions that were deleted since the last read, each with the time (ms) at which that happened.
+    of the owner that do not count, and after which none has come that does; `found_late`: those
+    that earlier reads found, too. `forgotten`: start positions that were deleted since the last
+    read, each with the time (ms) at which that happened.
     """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
@@ -291,11 +292,14 @@ class MapTopic(NamedTuple):
     owners: Mapping[TopicPartition, int] = MappingProxyType({})
     failed: bool = False
     late_owners: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({})
+    found_late: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
     forgotten: Mapping[TopicPartition, tuple[int, FirstPosition]] = MappingProxyType({})
 
     def without_contents(self) -> MapTopic:
         """Return the parts that a read needs to continue from here."""
-        return MapTopic({}, {}, self.firsts, self.reached, owners=self.owners)
+        return MapTopic(
+            {}, {}, self.firsts, self.reached, owners=self.owners, found_late=self.found_late
+        )
 
 
 class MapTopicReading:
@@ -317,6 +321,7 @@ class MapTopicReading:
         self._gone: dict[TopicPartition, set[int]] = {}
         self._owners = dict(before.owners)
         self._late_owners: dict[TopicPartition, list[int]] = {}
+        self._found_late = {key: set(found) for key, found in before.found_late.items()}
         self._notes = {
             Note.FACTS: self._take_facts,
             Note.START: self._take_first,
@@ -329,6 +334,7 @@ class MapTopicReading:
         if record.offset < (self._before.reached or {}).get(record.partition, 0):
             self._owners.clear()  # The topic was re-created.
             self._late_owners.clear()
+            self._found_late.clear()
         try:
             if not is_note_key(record.key):
                 self._take_page(record)
@@ -354,6 +360,7 @@ class MapTopicReading:
             self._gone,
             self._owners,
             late_owners=self._late_owners,
+            found_late=self._found_late,
             forgotten=self._forgotten,
         )
 
@@ -405,11 +412,14 @@ class MapTopicReading:
         if record.value is not None:
             before = self._owners.get(key, NO_OWNER)
             noted = Owner.decode(record.value)
-            owner = self._owners[key] = in_force(before, noted)
+            late = self._found_late.get(key, ())
+            owner = self._owners[key] = in_force(before, noted, late)
             if owner == noted.session:
                 self._late_owners.pop(key, None)
+                self._found_late.pop(key, None)
             else:
                 self._late_owners.setdefault(key, []).append(noted.session)
+                self._found_late.setdefault(key, set()).add(noted.session)
 
     def _take_first(self, key: TopicPartition, record: LogRecord) -> None:
         if record.key == FORGET_ALL:

@@ -178,6 +178,23 @@ def test_pages_of_a_former_owner_do_not_count_nor_does_its_late_note() -> None:
     assert found[T, 5] == Place(9, True)
 
 
+def test_an_owner_counts_that_found_only_a_late_note_because_of_compaction() -> None:
+    store = OffsetMapStore(lambda _: {})
+    records = [
+        (note_key(Note.OWNER, T), Owner(90).encode()),
+        (note_key(Note.OWNER, T), Owner(20).encode()),  # too late, and kept by compaction
+        (note_key(Note.OWNER, T), Owner(50, before=20).encode()),
+        (page_key(*T, 0), MapPage(50, [Segment(0, 7, 4)]).encode()),
+        (note_key(Note.OWNER, T), Owner(60, before=20).encode()),  # too late, too
+        (page_key(*T, 4), MapPage(49, [Segment(4, 40, 10)]).encode()),
+    ]
+    for at, (key, value) in enumerate(records):
+        store.take(key, value, at)
+    found = places(store, {T: [1, 4]})
+    assert found[T, 1] == Place(8, True)
+    assert found[T, 4] == Place(11, False)
+
+
 @pytest.mark.parametrize("value", [b"", b"\x00\x01" + bytes(16), b"\x00\x00" + b"\xff" * 16])
 def test_a_note_of_the_owner_that_cannot_be_read_is_ignored(value: bytes) -> None:
     store = OffsetMapStore(lambda _: {})

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from connect.clients.librdkafka.topic_log import LogRecord
+from connectors.mirror.offsets.map_notes import Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key
-from connectors.mirror.offsets.offset_map_trim import PageIndex, before_all_lost
+from connectors.mirror.offsets.offset_map_trim import (
+    NOTHING_READ,
+    MapTopic,
+    MapTopicReading,
+    PageIndex,
+    before_all_lost,
+)
 
 T = ("t", 0)
 
@@ -71,3 +79,27 @@ def test_a_loss_does_not_begin_at_what_an_earlier_one_took() -> None:
         PageSpan(3, 32, 40, 13),
     ]
     assert before_all_lost(pages, 20, (32, 13)) == (32, 13)
+
+
+def owners_read(before: MapTopic, *notes: Owner) -> MapTopic:
+    """What a read finds that goes on after `before`, and reads these notes of the owner."""
+    first = (before.reached or {}).get(0, 0)
+    reading = MapTopicReading("map", before)
+    for at, note in enumerate(notes, first):
+        reading.take(LogRecord(0, at, note_key(Note.OWNER, T), note.encode(), 0))
+    return reading.read({0: first + len(notes)})
+
+
+def test_an_owner_that_names_a_late_note_of_an_earlier_read_counts() -> None:
+    first = owners_read(NOTHING_READ, Owner(90), Owner(20))
+    assert first.owners == {T: 90}
+    assert first.late_owners == {T: [20]}
+    then = owners_read(owners_read(first.without_contents()).without_contents(), Owner(50, 20))
+    assert then.owners == {T: 50}
+    assert then.late_owners == {}
+
+
+def test_a_late_note_counts_no_more_for_others_once_an_owner_has_come_after_it() -> None:
+    found = owners_read(NOTHING_READ, Owner(90), Owner(20), Owner(99, 90), Owner(100, 20))
+    assert found.owners == {T: 99}
+    assert found.late_owners == {T: [100]}
