@@ -44,8 +44,8 @@ class Ledger:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.knows_until: Callable[[Process], float] = lambda _: 0.0
-        self.joined_at: Callable[[Process], float] = lambda _: 0.0
-        """When this process heard last what is its own."""
+        self.generation: Callable[[Process], int] = lambda _: -1
+        """The generation of the last assignment that this process heard."""
         self.shapes: dict[str, tuple[int, int]] = {}
         """By connector, how many tasks it wants, and which version of its source they are for."""
         self._hosts: dict[InstanceId, list[Host]] = {}
@@ -56,9 +56,12 @@ class Ledger:
         self.starts: dict[InstanceId, int] = {}
         self._rounds: dict[str, dict[str, int]] = {}
         self._pending: dict[str, str] = {}
+        self._uncommitted: dict[tuple[str, str], set[int]] = {}
+        """By writer and connector, the tasks whose configs it wrote since its last commit."""
         self._written: dict[str, int] = {}
-        self._last_begun: dict[InstanceId, float] = {}
-        self._begun_at: dict[Host, float] = {}
+        self._last_begun: dict[InstanceId, tuple[int, float]] = {}
+        """By instance, generation and time in which the last of its hosts began."""
+        self._begun_at: dict[Host, tuple[int, float]] = {}
         self.marks: dict[str, int] = {}
         """How often each request is in the config topic."""
         self.healed = False
@@ -114,9 +117,15 @@ class Ledger:
         self.look()
 
     def _count_begin(self, host: Host) -> None:
-        """From now on it is the successor of all that ran before. One that was frozen before it had
-        begun moves only when it is thawed."""
-        self._last_begun[host.instance] = self._begun_at[host] = self._engine.now
+        """From now on it is the successor of all that began in its generation or before. One that
+        was frozen before it had begun moves only when it is thawed.
+
+        The group decides by generations who runs what. A worker that stood still may begin late,
+        for a moment, what an earlier generation had given it: it is nobody's successor then.
+        """
+        begun = (self.generation(self._processes[host]), self._engine.now)
+        self._begun_at[host] = begun
+        self._last_begun[host.instance] = max(begun, self._last_begun.get(host.instance, begun))
 
     def reconfigured(self, host: Host, config: Mapping[str, str]) -> None:
         self._engine.note(f"{host.instance} takes {config.get('round')}")
@@ -203,7 +212,7 @@ class Ledger:
             return True
         if process is None or host in self._left:
             return True
-        told = self.joined_at(process) > self._last_begun[instance]
+        told = self.generation(process) >= self._last_begun[instance][0]
         if self.excused(host, process) and not told:
             return True
         if self._begun_at[host] < self._last_begun[instance]:
@@ -228,7 +237,13 @@ class Ledger:
                 self._count(config.get("mark"))
             case TaskConfigRecord(task, config):
                 self._pending[task.connector] = config.get("round", "")
-            case TaskCommitRecord(connector, _):
+                self._uncommitted.setdefault((by, task.connector), set()).add(task.task)
+            case TaskCommitRecord(connector, count):
+                present = self._uncommitted.pop((by, connector), set())
+                if not again and not present.issuperset(range(count or 0)):
+                    raise Broken(
+                        f"{by} commits {count} tasks of {connector}, and wrote configs of {present}"
+                    )
                 rounds = self._rounds.setdefault(connector, {})
                 label = self._pending.get(connector, "")
                 rounds[label] = record.offset

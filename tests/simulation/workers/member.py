@@ -75,8 +75,8 @@ class SimMember:
         self._protocol = ""
         self._polled = 0.0
         self.closed = False
-        self.joined_at = 0.0
-        """When it heard last what its worker is to run."""
+        self.heard_generation = -1
+        """The generation of the last assignment that it heard: what its worker is to run."""
         self.verified = 0.0
         """When keepalive last showed that the connection of a request lives."""
         self._woken = False
@@ -250,7 +250,7 @@ class SimMember:
 
         def complete() -> None:
             self._engine.note(f"{self._process.name}: is {member_id} of generation {generation}")
-            self.joined_at = self._engine.now
+            self.heard_generation = generation
             self._callbacks.on_join_complete(generation, member_id, protocol, answer.assignment)
             self._joining = False
             self._wake()

@@ -33,7 +33,7 @@ class World:
         self.faults = Faults()
         self.ledger = Ledger(engine)
         self.ledger.knows_until = self._knows_until
-        self.ledger.joined_at = self._joined_at
+        self.ledger.generation = self._generation
         self.kafka = Kafka(
             engine,
             self.faults,
@@ -389,9 +389,9 @@ class World:
 
     # Always.
 
-    def _joined_at(self, process: Process) -> float:
-        node = self._nodes.get(process)
-        return 0.0 if node is None or node.herder is None else node.herder.member.joined_at
+    def _generation(self, process: Process) -> int:
+        node = self._nodes[process]
+        return -1 if node.herder is None else node.herder.member.heard_generation
 
     def _knows_until(self, process: Process) -> float:
         """By when this process has to know that it may have lost its work."""
