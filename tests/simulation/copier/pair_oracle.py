@@ -44,8 +44,10 @@ class PairOracle:
         self.forgiving = False
         """The target's topic is another one, and the copier has not said so yet: what is under way
         may land in it in any order."""
-        self.forgotten = False
-        """The target forgot the producer, and has taken nothing since: it takes any batch."""
+        self.forgotten = 0
+        """How often the target forgot the producer."""
+        self._remembered = 0
+        """So often it has known it again, since a while."""
         self._loose_below = 0
         """Numbers below may come in any order: the target forgot what it had of them."""
         self._reported: list[tuple[int, int, int]] = []
@@ -139,9 +141,15 @@ class PairOracle:
         """The target lost what makes writing idempotent: what is under way may come twice."""
         self._loose_below = self.truth.next_number
 
-    def remembered(self) -> None:
-        """The target knows the producer again, since a while."""
-        self.forgotten = False
+    def producer_forgotten(self) -> None:
+        """The target forgot the producer. Until it has taken something, it takes any batch."""
+        self.forgotten += 1
+        self.forgive()
+
+    def remembered(self, forgotten: int) -> None:
+        """The target knows the producer again, since a while, after it forgot it so often. It may
+        have forgotten it again since."""
+        self._remembered = max(forgotten, self._remembered)
         self.forgive()
 
     def target_cut_off(self, end: int, *, lost: bool) -> None:
@@ -252,7 +260,7 @@ class PairOracle:
         if self._read_committed:
             self._judge_state(number)
         record = self.truth.records[number]
-        if self.forgiving or self.forgotten:
+        if self.forgiving or self.forgotten > self._remembered:
             self._loose_below = max(self._loose_below, number + 1)
         if number < self._loose_below or record.life != self.settled_life:
             return

@@ -370,9 +370,7 @@ class CopierWorld:
             self.time.after(_OLDEST_METADATA_S, partial(_grow_old_on_target, pair))
 
     def producers_forgotten(self, key: Key) -> None:
-        pair = self.oracle.of_target(key)
-        pair.forgive()
-        pair.forgotten = True
+        self.oracle.of_target(key).producer_forgotten()
         self._forgotten.add(key)
 
     def _target_loses(self, partition: SimulatedPartition) -> None:
@@ -410,7 +408,7 @@ class CopierWorld:
         elif partition.key in self._forgotten:
             self._forgotten.discard(partition.key)
             pair = self.oracle.of_target(partition.key)
-            self.time.after(_OLDEST_ANSWER_S, pair.remembered)
+            self.time.after(_OLDEST_ANSWER_S, partial(pair.remembered, pair.forgotten))
         if not self._in_detail:
             return
         what = numbers_of(batch.data) if partition.topic == TARGET else ()
