@@ -130,12 +130,16 @@ class PairOracle:
             self._restarts.append((self.truth.life, 0))
 
     def deleted_before(self, start: int, position: int) -> None:
-        """Retention moved the log's start here. Where the log was cut off and the copier has not
-        noticed, other records have been at the offsets before its position: once they are deleted,
-        brokers answer that the log is unbroken from its start on (they forget the leader epochs
-        before it), so nobody can know of them."""
+        """Retention moved the log's start here. `position`: the copier's, or what is stored."""
         if self.suspended:
-            self._unknowable.append((self.truth.life, min(start, position)))
+            self.deleted_unseen(start, position)
+
+    def deleted_unseen(self, start: int, position: int) -> None:
+        """Retention moved the log's start here. The log was cut off, and a copier that has not
+        noticed may begin at this position: other records have been at the offsets before it. Once
+        they are deleted, brokers answer that the log is unbroken from its start on (they forget the
+        leader epochs before it), so nobody can know of them."""
+        self._unknowable.append((self.truth.life, min(start, position)))
 
     def forgive(self) -> None:
         """The target lost what makes writing idempotent: what is under way may come twice."""

@@ -355,7 +355,11 @@ class CopierWorld:
         position = 0 if stored is None else stored.position
         if found is not None:
             position = max(position, found.position)
-        self.oracle.of_source(key).deleted_before(start, position)
+        pair = self.oracle.of_source(key)
+        pair.deleted_before(start, position)
+        if stored is not None and stored.cuts != pair.cuts:
+            # The next copier begins there again if this one ends before it has stored another.
+            pair.deleted_unseen(start, stored.position)
 
     def create_source(self) -> None:
         if SOURCE not in self.source.topics:
