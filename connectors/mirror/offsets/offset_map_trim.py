@@ -136,27 +136,17 @@ class PageIndex:
         kept: it shows where the target continues, up to the next page.
         """
         pages = self._pages.get(key, {})
-        again = _copied_again(pages.values())
-        passed = _passed(pages.values(), log_start)
-        gone: list[int] = []
-        reach = 0
-        # Earlier versions recorded losses only as pages.
-        loss = max((span for span in pages.values() if span.lost), default=None)
-        if loss is not None and loss.session <= self._losses.get(key, -1):
-            loss = None
-        for span in sorted(pages.values()):
-            if span is loss:
-                continue
-            covered = again.get(span.session)
-            expired = span.first_source in passed and max(span.end_source, reach) <= log_start
-            again_there = covered is not None and not span.lost and _inside(span, covered)
-            if expired or again_there:
-                gone.append(span.first_source)
-            else:
-                reach = max(reach, span.end_source)
+        gone = _useless(pages.values(), log_start, self._losses.get(key, -1))
         for first in gone:
             del pages[first]
         return [page_key(key[0], key[1], first) for first in gone]
+
+    def needed(self, key: TopicPartition, former: Collection[PageSpan], log_start: int) -> set[int]:
+        """Return the first source offsets of those of these former pages that would not be useless
+        if they were there."""
+        there = {span.first_source: span for span in former} | self._pages.get(key, {})
+        gone = _useless(there.values(), log_start, self._losses.get(key, -1))
+        return {span.first_source for span in former}.difference(gone)
 
 
 def anchor(pages: Iterable[PageSpan], target: int) -> tuple[int, int] | None:
@@ -218,6 +208,30 @@ def before_all_lost(
         return first, place[1]
     its_target, source = max(kept)
     return source, its_target
+
+
+def _useless(spans: Collection[PageSpan], log_start: int, noted_loss: int) -> list[int]:
+    """Return the first source offsets of pages that are useless (`PageIndex.useless`).
+    `noted_loss`: the noted session of the newest loss page."""
+    again = _copied_again(spans)
+    passed = _passed(spans, log_start)
+    gone: list[int] = []
+    reach = 0
+    # Earlier versions recorded losses only as pages.
+    loss = max((span for span in spans if span.lost), default=None)
+    if loss is not None and loss.session <= noted_loss:
+        loss = None
+    for span in sorted(spans):
+        if span is loss:
+            continue
+        covered = again.get(span.session)
+        expired = span.first_source in passed and max(span.end_source, reach) <= log_start
+        again_there = covered is not None and not span.lost and _inside(span, covered)
+        if expired or again_there:
+            gone.append(span.first_source)
+        else:
+            reach = max(reach, span.end_source)
+    return gone
 
 
 def _passed(spans: Iterable[PageSpan], log_start: int) -> set[int]:

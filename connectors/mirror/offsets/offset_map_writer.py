@@ -90,6 +90,8 @@ class MapWriter:
         self._wrong: dict[TopicPartition, dict[int, PageSpan | None]] = {}
         """First source offsets of pages that others wrote, wrote over, or deleted, and which pages
         were known there before."""
+        self._log_starts: dict[TopicPartition, int] = {}
+        """The source's log starts, as far as they are known."""
         self._has_read = False
         """The topic could be read once. Before that, every page of former owners is new."""
         self._in_flight: set[tuple[TopicPartition, int]] = set()
@@ -227,14 +229,19 @@ class MapWriter:
         """Returns the pages that others wrote too late, to be deleted, and pages to put in their
         place. This task's own under these keys are due again, as far as they are at hand; else
         nothing is better than what leads astray, unless the target once lost records: pages from
-        before the loss would count again."""
+        before the loss would count again. Useless ones were deleted for that."""
         if pages is not None and not pages.settled:
             return {}, []
         wrong = self._wrong.pop(key, {})
         losses = self._index.has_losses(key)
+        for first in wrong:
+            self._index.remove(key, first)
+        former = [span for span in wrong.values() if span is not None]
+        needed = self._index.needed(key, former, self._log_starts.get(key, -1))
         gone: list[PageSpan] = []
         for first, span in wrong.items():
-            self._index.remove(key, first)
+            if span is not None and first not in needed:
+                continue
             if pages is not None and pages.write_again(first):
                 continue
             if span is not None and losses:
@@ -252,6 +259,11 @@ class MapWriter:
         """Record that `count` records from `source` on are on the target from `target` on."""
         if not self.owners.lost(key):
             self._of(key).copied(source, count, target)
+
+    def source_begins(self, key: TopicPartition, log_start: int) -> None:
+        """Note the source's log start; below 0: it is not known."""
+        if log_start >= 0:
+            self._log_starts[key] = log_start
 
     def seen(self, key: TopicPartition, position: int) -> None:
         """Record that every record before `position` is on the target or needs no copying."""
@@ -387,6 +399,7 @@ class MapWriter:
         for key in [key for key in self._parting if not self._partitions[key].unwritten]:
             self._parting.discard(key)
             del self._partitions[key]
+            self._log_starts.pop(key, None)
         urgent, self._urgent = self._urgent, set()
         found: list[DuePages] = []
         for key in dict.fromkeys([*keys, *urgent]):

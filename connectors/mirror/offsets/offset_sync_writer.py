@@ -296,11 +296,18 @@ class OffsetSyncWriter:
         if self._map.lost(key, loss, anchor):
             self._write_pages(())
 
-    def copied(self, key: TopicPartition, runs: Sequence[OffsetRun], base_offset: int) -> None:
+    def copied(
+        self,
+        key: TopicPartition,
+        runs: Sequence[OffsetRun],
+        base_offset: int,
+        log_start: int = -1,
+    ) -> None:
         """Record that the target has these records from `base_offset` on, without gaps; below 0:
-        the offset is not known. Call in each partition's order."""
+        the offset is not known. `log_start`: see `Reached`. Call in each partition's order."""
         if self._syncs is None or base_offset < 0:
             return
+        self._map.source_begins(key, log_start)
         rule = self._rules.get(key)
         first = rule is None
         if rule is None:
@@ -350,7 +357,8 @@ class OffsetSyncWriter:
         self._check()
         if self._clock.monotonic() >= self._hold_until:
             self._map.release()  # The topic may not even exist before something is written.
-        for source, position, *_ in reached:
+        for source, position, log_start, _ in reached:
+            self._map.source_begins(source, log_start)
             self._map.seen(source, position)
         alias = self._config.source_cluster_alias
         offsets: list[StoredOffset] = [

@@ -380,7 +380,9 @@ class MirrorSourceTask(BaseSourceTask):
         self.context.topic_used(partition.target[0])
         if self.context.transfer is not None:
             self._without_pages[partition.source] = partition
-        self._kept_sync_writer().copied(partition.source, runs, base_offset)
+        self._kept_sync_writer().copied(
+            partition.source, runs, base_offset, partition.log_start_offset
+        )
 
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None

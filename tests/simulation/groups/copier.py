@@ -230,7 +230,7 @@ class Copier:
             copy.target_end = target.end
             if self._exactly_once:
                 target.append(None)
-            self.sync_writer.copied(_key(copy.of), runs, base)
+            self.sync_writer.copied(_key(copy.of), runs, base, source.start)
             copy.copied = True
         copy.position = end
         copy.of.high = max(copy.of.high, end)

@@ -212,6 +212,35 @@ def test_a_page_that_its_successor_deleted_is_not_missed_by_the_next_one() -> No
         assert (place.offset, place.exact) == (target, True)
 
 
+def test_an_expired_page_that_the_owner_deleted_is_not_taken_for_lost_by_the_next_one() -> None:
+    topic = Topic()
+    first = MapWriter(FakeClock(now_ms=1_000))
+    first.has_read(topic.read())
+    first.copied(T, 0, 20, 0)
+    topic.take_over(first)
+    topic.write(first)
+    first.lost(T, lost(15, 20), None)
+    for n in range(PAGE_SEGMENTS + 1):  # the last one begins a page
+        first.copied(T, 20 + 2 * n, 1, 15 + n)
+    topic.write(first)
+    loss, end = topic.store.loss(T), 20 + 2 * PAGE_SEGMENTS
+    second = MapWriter(FakeClock(now_ms=200_000))
+    second.has_read(topic.read())
+
+    topic.delete(20)  # by the first one, as the source begins later now
+    second.read_begins()
+    second.has_read(topic.read())
+    second.source_begins(T, end)
+    second.copied(T, end + 1, 10, 16 + PAGE_SEGMENTS)
+    topic.take_over(second)
+    topic.write(second)
+
+    written = [value for key, value in topic.records if key == page_key(*T, 20)]
+    assert written[-1] is None
+    assert topic.store.loss(T) == loss
+    assert topic.place(end) == Place(15 + PAGE_SEGMENTS, True, loss=loss)
+
+
 def test_what_was_wrong_once_is_not_repaired_after_its_writer_wrote_what_counts() -> None:
     topic = Topic()
     mine = MapWriter(FakeClock(now_ms=1_000))
