@@ -19,7 +19,6 @@ from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,
     PageSpan,
-    PartitionPages,
     end_target,
     page_key,
     page_segments,
@@ -27,6 +26,7 @@ from connectors.mirror.offsets.offset_map_pages import (
 )
 from connectors.mirror.offsets.offset_map_repair import head_of, heads_in_place_of
 from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex, anchor, before_all_lost
+from connectors.mirror.offsets.partition_pages import PartitionPages
 
 __all__ = ["DuePages", "MapWriter"]
 
