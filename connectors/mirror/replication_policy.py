@@ -305,7 +305,8 @@ def _read_mapping(path: str) -> dict[str, str]:
             # Without the value, because a connector's config may name any file.
             raise _wrong_mapping(path, f"line {entry.line} has no legal topic name")
         if sources.setdefault(target, source) != source:
-            raise _wrong_mapping(path, f"line {entry.line} names a topic as an earlier line does")
+            what = f"line {entry.line} names a topic of the target that an earlier line has named"
+            raise _wrong_mapping(path, what)
         mapped[source] = target
     return mapped
 
