@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -19,7 +18,6 @@ __all__ = [
     "ask_to_stop_with_parent",
     "on_free_port",
     "spread_listeners",
-    "worker_count",
 ]
 
 _CHECK_S = 1.0
@@ -60,16 +58,6 @@ class WorkerProcesses:
         finally:
             ended_well = self._group.stop(Deadline(_KILL_AFTER_S))
         return EXIT_OK if ended_well else EXIT_ERROR
-
-
-def worker_count(text: str) -> int:
-    """Parse the value of `--workers`, for argparse."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(
-            f"Invalid number of workers {text}: use a whole number of at least 1"
-        )
-    return number
 
 
 def ask_to_stop_with_parent() -> None:
