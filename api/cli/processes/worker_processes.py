@@ -11,7 +11,7 @@ from api.cli.processes.process_group import ProcessGroup, watch_parent
 from api.cli.processes.stop_signals import HangupSignal, StopSignal
 from api.cli.program import EXIT_ERROR, EXIT_OK, STOP_S
 from connect.clock import Deadline
-from connect.errors import ConfigError
+from connect.config.types import invalid_value
 
 __all__ = [
     "WorkerProcesses",
@@ -85,10 +85,5 @@ def on_free_port(listener: str, key: str) -> str:
     no port."""
     address, colon, port = listener.rpartition(":")
     if not colon or not port.lstrip("-").isdigit():
-        raise ConfigError(
-            f"Invalid value {listener} for configuration {key}: it has no port; use "
-            "http://host:port",
-            key=key,
-            value=listener,
-        )
+        raise invalid_value(key, listener, "it has no port; use http://host:port")
     return f"{address}:0"
