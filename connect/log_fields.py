@@ -75,8 +75,8 @@ class OwnedThread(threading.Thread):
 
 
 class OwnedPool(ThreadPoolExecutor):
-    """A thread pool that runs each call with the fields that the thread has which submits it. Its
-    threads outlive a call, so they have none of their own."""
+    """A thread pool that runs each call with the fields of the thread that submits it. Its threads
+    outlive a call, so they have no fields of their own."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         context = copy_context()

@@ -33,9 +33,8 @@ from api.cli.processes.worker_processes import (
     WorkerProcesses,
     ask_to_stop_with_parent,
     spread_listeners,
-    worker_count,
 )
-from api.cli.program import run_program
+from api.cli.program import positive, run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
     WORKER_CODES,
@@ -80,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="worker.properties", help="the worker's properties file")
     parser.add_argument(
         "--workers",
-        type=worker_count,
+        type=positive,
         default=1,
         metavar="N",
         help="number of worker processes to run on this host (default: 1)",
@@ -90,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="say whether the cluster answers and what would be created; change nothing",
     )
-    parser.add_argument("--worker-number", type=worker_count, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--worker-number", type=positive, default=0, help=argparse.SUPPRESS)
     return parser
 
 

@@ -40,13 +40,13 @@ from api.cli.processes.worker_processes import (
     ask_to_stop_with_parent,
     on_free_port,
     spread_listeners,
-    worker_count,
 )
 from api.cli.program import (
     EXIT_CONFIG,
     EXIT_ERROR,
     EXIT_OK,
     MirrorParser,
+    positive,
     run_program,
     tell_missing_parts,
     tune_worker_process,
@@ -117,12 +117,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--workers",
-        type=worker_count,
+        type=positive,
         default=1,
         metavar="N",
         help="number of processes to run on this host (default: 1)",
     )
-    parser.add_argument("--worker-number", type=worker_count, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--worker-number", type=positive, default=1, help=argparse.SUPPRESS)
 
 
 def _file_first(argv: list[str]) -> list[str]:

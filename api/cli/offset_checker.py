@@ -66,7 +66,7 @@ def option_parser() -> UsageParser:
         "--config",
         type=Path,
         metavar="mm2.properties",
-        help="instead of a group: what a flow of this file has copied",
+        help="show what a flow of this file has copied, instead of a group",
     )
     parser.add_argument("--flow", metavar="A->B", help="with --config: the flow, if several copy")
     parser.add_argument(

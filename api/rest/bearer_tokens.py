@@ -124,8 +124,8 @@ class BearerTokens:
         self._tried_s: float | None = None
 
     def user(self, token: str) -> tuple[str, Role | None] | None:
-        """Return the user whom a valid token names, with the highest of its roles (None: it has
-        none here); None for an invalid token."""
+        """Return the token's user and the highest of the user's roles, which is None if no role is
+        mapped. None: the token is invalid."""
         import jwt
 
         rules = self._rules

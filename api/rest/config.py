@@ -90,8 +90,8 @@ class HostRules:
     browsers: bool = True
 
     def without_list(self) -> HostRules:
-        """Return the rules for a worker with authentication: a browser has no credentials for a
-        page's name, so that only the operator's list counts."""
+        """Return the rules for a worker with authentication: only the operator's list counts.
+        Pages that use DNS rebinding do no harm there, because the browser sends no credentials."""
         return replace(self, browsers=False)
 
     def allows(self, host: str, *, browser_change: bool) -> bool:

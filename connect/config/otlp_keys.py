@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from connect.config.definition import ConfigKey, Importance
-from connect.config.types import ConfigScalar, ConfigType
+from connect.config.types import ConfigScalar, ConfigType, invalid_value
 from connect.errors import ConfigError
 
 __all__ = ["OTLP_ENDPOINT"]
@@ -26,12 +26,7 @@ class _CollectorUrl:
                 key=key,
             )
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(
-                f"Invalid value {value} for configuration {key}: must be a URL such as "
-                "http://collector:4318",
-                key=key,
-                value=str(value),
-            )
+            raise invalid_value(key, value, "must be a URL such as http://collector:4318")
         return value
 
     def describe(self) -> str:

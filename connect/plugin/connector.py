@@ -58,9 +58,9 @@ class Connector(ABC):
     ) -> Sequence[ConfigProblem]:
         """Return the settings that this worker does not permit in a connector's config.
 
-        Anybody who reaches the REST API may create connectors, but what chooses files, hosts or
-        code of the worker is its operator's: `worker` are its properties. Called like `validate`,
-        and before connector and tasks start.
+        Anybody who reaches the REST API may create connectors, but only the worker's operator may
+        choose the worker's files, hosts and code. `worker`: the worker's properties. Called like
+        `validate`, and before connector and tasks start.
         """
         return ()
 

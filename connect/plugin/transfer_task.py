@@ -23,9 +23,10 @@ class PartitionHealth:
     """The health of one source partition of a transfer task. A number that is None is unknown.
 
     `lag_records` counts source offsets up to the end of the log; `lag_bytes` is an estimate of
-    their size. `lag_ms` is the age of the newest copied record while more records wait. In
-    `time_to_loss_ms`, the source may delete records that are not copied yet; None also means that
-    no loss is expected. `error` None: it moves, or is caught up.
+    their size. `lag_ms` is the age of the newest copied record while more records wait.
+    `time_to_loss_ms` is the time until the source may delete records that are not copied yet; None
+    also means that no loss is expected. `error` is None while the partition is copied or has no
+    new records.
     """
 
     topic: str

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.config.providers import ConfigProviders, ResolvedConfig
+from connect.config.types import invalid_value
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
 from connect.metrics.task_metrics import TaskMetrics
@@ -265,12 +266,11 @@ class Worker:
         own = connector.task_class_for(task_config) or connector().task_class()
         if name in self.plugins.names_of_task(own):
             return own
-        raise ConfigError(
-            f"Invalid value {name} for configuration {TASK_CLASS}: connectors of class"
-            f" {self.plugins.name_of(connector)} have tasks of class {self.plugins.name_of(own)};"
-            " restart the connector to recreate its tasks",
-            key=TASK_CLASS,
-            value=name,
+        raise invalid_value(
+            TASK_CLASS,
+            name,
+            f"connectors of class {self.plugins.name_of(connector)} have tasks of class "
+            f"{self.plugins.name_of(own)}; restart the connector to recreate its tasks",
         )
 
     def _task_version(self, task_class: type, connector_config: Mapping[str, str]) -> str:

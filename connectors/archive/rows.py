@@ -6,95 +6,72 @@ Executors import this module, so it must not need packages that they do not have
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from connect.errors import CorruptData
-from connect.protocol.record_codec import encode_tail, tail_fields
+from connect.protocol.record_codec import encode_tail
 from connectors.mirror.compare.batch_runs import WireBatch
+from connectors.spark.record_columns import RecordColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["READ_SCHEMA", "WRITE_SCHEMA", "ArchivedRecords", "RowBuffer", "records_of"]
 
-WRITE_SCHEMA = (
-    "offset bigint, timestamp_ms bigint, timestamp_type int, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>, leader_epoch int"
-)
-"""The columns of a file. `timestamp_ms`: since 1970, -1 without one. `timestamp_type`: 0 by the
-producer, 1 by the broker. `leader_epoch`: -1 if not known."""
+_COLUMNS: Mapping[str, str] = {
+    "offset": "bigint",
+    "timestamp_ms": "bigint",
+    "timestamp_type": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "leader_epoch": "int",
+}
+"""The columns of a file, with Spark's types. `timestamp_ms`: since 1970, -1 without one.
+`timestamp_type`: 0 by the producer, 1 by the broker. `leader_epoch`: -1 if not known."""
+
+WRITE_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 
 READ_SCHEMA = f"{WRITE_SCHEMA}, topic string, partition int"
 """The columns of the folder `data`: topic and partition are in the names of its folders."""
-
-_ROWS = 8192
-_BYTES = 8 * 1024 * 1024
 
 
 class RowBuffer:
     """Collects the rows of one Arrow batch."""
 
     def __init__(self) -> None:
-        self._offsets: list[int] = []
+        self._columns = RecordColumns("Parquet cannot keep: leave its topic out with --topics")
         self._stamps: list[int] = []
         self._types: list[int] = []
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._headers: list[list[dict[str, Any]]] = []
         self._epochs: list[int] = []
-        self._bytes = 0
 
     def add(
         self, batch: WireBatch, offsets: list[int], stamps: list[int], tails: list[bytes]
     ) -> None:
         """Add the records of a batch. Raises CorruptData."""
         for offset, tail in zip(offsets, tails, strict=True):
-            key, value, headers = tail_fields(offset, tail)
-            self._keys.append(key)
-            self._values.append(value)
-            self._headers.append(
-                [{"key": _utf8(name, offset), "value": content} for name, content in headers]
-            )
-            self._bytes += len(tail)
-        self._offsets += offsets
+            self._columns.add(offset, tail)
         self._stamps += stamps
         self._types += [int(batch.append_time)] * len(offsets)
         self._epochs += [batch.leader_epoch] * len(offsets)
 
     @property
     def full(self) -> bool:
-        return len(self._offsets) >= _ROWS or self._bytes >= _BYTES
+        return self._columns.full
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._columns)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Return the rows."""
+        """Return the rows, with the columns of WRITE_SCHEMA."""
         import pyarrow as pa
 
-        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-        columns = {
-            "offset": pa.array(self._offsets, pa.int64()),
+        others = {
             "timestamp_ms": pa.array(self._stamps, pa.int64()),
             "timestamp_type": pa.array(self._types, pa.int32()),
-            "key": pa.array(self._keys, pa.binary()),
-            "value": pa.array(self._values, pa.binary()),
-            "headers": pa.array(self._headers, pa.list_(header)),
             "leader_epoch": pa.array(self._epochs, pa.int32()),
         }
-        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _utf8(name: str, offset: int) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise CorruptData(
-            f"the record at offset {offset} has a header whose key is not UTF-8, which Parquet "
-            "cannot keep: leave its topic out with --topics"
-        ) from None
-    return name
+        return self._columns.to_arrow(_COLUMNS, others)
 
 
 class ArchivedRecords(NamedTuple):

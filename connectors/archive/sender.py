@@ -89,7 +89,7 @@ class ArchiveSender:
 
     @property
     def link(self) -> ClusterLink:
-        """The target's metadata, which other readers on this thread may use."""
+        """Return the link to the target, so that others on this thread can use its metadata."""
         return self._link
 
     def close(self) -> None:

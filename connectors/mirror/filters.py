@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from connect.config.definition import ConfigDef
 from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex
-from connect.errors import ConfigError
+from connect.config.types import invalid_value
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF
 from connectors.mirror.load_class import load_configured
@@ -78,11 +78,11 @@ def _compile(key: str, elements: Sequence[str]) -> JavaRegex:
         return compile_java_regex(joined)
     except JavaRegexError as error:
         element, found = _culprit(elements) or (joined, error)
-        raise ConfigError(
-            f"Invalid value {element} for configuration {key}: {found}. Each element of the list "
-            "must be a valid regular expression. Commas always separate elements.",
-            key=key,
-            value=element,
+        raise invalid_value(
+            key,
+            element,
+            f"{found}. Each element of the list must be a valid regular expression. Commas "
+            "always separate elements.",
         ) from error
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import TypeVar
 
+from connect.config.types import invalid_value
 from connect.errors import ConfigError
 from connectors.mirror.config.base import JAVA_PACKAGE
 
@@ -70,9 +71,9 @@ def load_configured(
 
 
 def _unknown(key: str, name: str, built_in: Mapping[str, object], reason: str) -> ConfigError:
-    return ConfigError(
-        f"Invalid value {name} for configuration {key}: {reason}. "
-        f"Use {', '.join(sorted(built_in))}, or the path of a Python class, module:Class.",
-        key=key,
-        value=name,
+    return invalid_value(
+        key,
+        name,
+        f"{reason}. Use {', '.join(sorted(built_in))}, or the path of a Python class, "
+        "module:Class.",
     )

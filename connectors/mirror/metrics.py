@@ -46,8 +46,8 @@ class CopyTotals:
         producer_id: str,
         flow_task: Mapping[str, str],
     ) -> Callable[[], None]:
-        """Register the bytes as those of Java's two clients, and the histograms with the tags
-        `flow_task`. Returns a function that removes them."""
+        """Register the bytes as metrics of Java's consumer and producer, and the histograms with
+        the tags `flow_task`. Returns a function that removes them."""
         removers = [
             registry.register(MIRROR_FLOW_GROUP, flow_task, self.read_histograms),
             registry.register(

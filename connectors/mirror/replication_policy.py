@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from connect.config.properties import read_properties
+from connect.config.types import invalid_value
 from connect.data.transforms.chain import TransformChain
 from connect.errors import ConfigError
 from connectors.mirror.config.base import MAPPING_FILE_KEY
@@ -279,11 +280,8 @@ class RenamingReplicationPolicy(IdentityReplicationPolicy):
     def _part(self, key: str) -> str:
         value = self.props.get(key, "").strip()
         if _LEGAL_PART.fullmatch(value) is None:
-            raise ConfigError(
-                f"Invalid value {value} for configuration {key}: topic names have only letters, "
-                "digits, dots, hyphens and underscores",
-                key=key,
-                value=value,
+            raise invalid_value(
+                key, value, "topic names have only letters, digits, dots, hyphens and underscores"
             )
         return value
 
@@ -305,17 +303,15 @@ def _read_mapping(path: str) -> dict[str, str]:
             # Without the value, because a connector's config may name any file.
             raise _wrong_mapping(path, f"line {entry.line} has no legal topic name")
         if sources.setdefault(target, source) != source:
-            raise _wrong_mapping(path, f"line {entry.line} names a topic as an earlier line does")
+            what = f"line {entry.line} names a topic of the target that an earlier line has named"
+            raise _wrong_mapping(path, what)
         mapped[source] = target
     return mapped
 
 
 def _wrong_mapping(path: str, reason: str) -> ConfigError:
-    return ConfigError(
-        f"Invalid value {path} for configuration {MAPPING_FILE_KEY}: {reason}. The file holds "
-        "lines <source topic> = <target topic>",
-        key=MAPPING_FILE_KEY,
-        value=path,
+    return invalid_value(
+        MAPPING_FILE_KEY, path, f"{reason}. The file holds lines <source topic> = <target topic>"
     )
 
 

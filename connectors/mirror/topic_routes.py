@@ -47,7 +47,8 @@ _Keys = tuple[tuple[str, str], ...]
 
 
 class _Chains:
-    """The chains of this process's flows. They stay open: what they route by holds no resources."""
+    """The chains of transformations of this process's flows, kept to compute target topics. They
+    are never closed, because transformations that only rename topics hold no resources."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,8 +84,8 @@ _CHAINS = _Chains()
 
 
 def use_plugins(plugins: PluginRegistry) -> None:
-    """Find the classes of transformations in this registry, the worker's, from now on. Without it,
-    those of `plugin.path` are not known."""
+    """Use the worker's registry to find classes of transformations. Before this call, classes in
+    `plugin.path` are not found."""
     _CHAINS.use(plugins)
 
 

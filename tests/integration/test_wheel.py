@@ -14,13 +14,13 @@ import pytest
 
 from connect.version import VERSION
 from deploy.release import (
-    ROOT,
     build_sdist,
     build_wheel,
     check_commands,
     check_wheel,
     has_compiled_part,
 )
+from tests.support.copied_source import copied_source
 
 INSTALL_S = 120.0
 
@@ -53,12 +53,7 @@ def test_the_wheel_for_this_platform_has_the_compiled_part_and_not_its_sources(
 
 
 def _sdist(directory: Path) -> Path:
-    source = directory / "source"
-    left_out = shutil.ignore_patterns("__pycache__", "*.so")
-    for name in ("api", "connect", "connectors", "deploy"):
-        shutil.copytree(ROOT / name, source / name, ignore=left_out)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
-        shutil.copy(ROOT / name, source)
+    source = copied_source(directory / "source")
     sdist = build_sdist(source, directory / "dist")
     shutil.rmtree(source)
     return sdist

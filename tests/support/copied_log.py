@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from connectors.mirror.offsets.offset_map_pages import MapPage, PartitionPages
+from connectors.mirror.offsets.offset_map_pages import MapPage
+from connectors.mirror.offsets.partition_pages import PartitionPages
 
 __all__ = ["CopiedLog", "Op", "copied_logs"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -12,14 +11,13 @@ from api.cli.processes.process_group import ProcessGroup, watch_parent
 from api.cli.processes.stop_signals import HangupSignal, StopSignal
 from api.cli.program import EXIT_ERROR, EXIT_OK, STOP_S
 from connect.clock import Deadline
-from connect.errors import ConfigError
+from connect.config.types import invalid_value
 
 __all__ = [
     "WorkerProcesses",
     "ask_to_stop_with_parent",
     "on_free_port",
     "spread_listeners",
-    "worker_count",
 ]
 
 _CHECK_S = 1.0
@@ -62,16 +60,6 @@ class WorkerProcesses:
         return EXIT_OK if ended_well else EXIT_ERROR
 
 
-def worker_count(text: str) -> int:
-    """Parse the value of `--workers`, for argparse."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(
-            f"Invalid number of workers {text}: use a whole number of at least 1"
-        )
-    return number
-
-
 def ask_to_stop_with_parent() -> None:
     """Stop this child process cleanly when its parent process has ended."""
     watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
@@ -97,10 +85,5 @@ def on_free_port(listener: str, key: str) -> str:
     no port."""
     address, colon, port = listener.rpartition(":")
     if not colon or not port.lstrip("-").isdigit():
-        raise ConfigError(
-            f"Invalid value {listener} for configuration {key}: it has no port; use "
-            "http://host:port",
-            key=key,
-            value=listener,
-        )
+        raise invalid_value(key, listener, "it has no port; use http://host:port")
     return f"{address}:0"

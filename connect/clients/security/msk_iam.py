@@ -27,7 +27,7 @@ _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.c
 
 @dataclass(frozen=True, slots=True)
 class MskIamLogin:
-    """Whose credentials are used: those of a profile of the AWS configuration, or the default's."""
+    """The credentials to use: those of a profile in the AWS configuration, or the default ones."""
 
     profile: str | None = None
 

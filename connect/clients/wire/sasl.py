@@ -14,6 +14,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from connect.clients.errors import error_from_code
 from connect.clients.security.scram import install, remedy
+from connect.config.types import invalid_value
 from connect.errors import AuthenticationFailed, ConfigError, ConnectError
 from connect.protocol.error_codes import ErrorCode
 
@@ -84,11 +85,8 @@ def check_handshake(response: Any, connection: WireConnection, name: str) -> Non
 def _mechanism(connection: WireConnection, name: str, settings: WireSettings) -> Any:
     mechanism_class = SASL_MECHANISMS.get(name)
     if mechanism_class is None:
-        raise ConfigError(
-            f"Invalid value {name} for configuration sasl.mechanism: "
-            f"must be one of {', '.join(sorted(SASL_MECHANISMS))}",
-            key="sasl.mechanism",
-            value=name,
+        raise invalid_value(
+            "sasl.mechanism", name, f"must be one of {', '.join(sorted(SASL_MECHANISMS))}"
         )
     options = dict(settings.sasl)
     options["sasl_mechanism"] = name

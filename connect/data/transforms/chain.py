@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from connect.config.types import invalid_value
 from connect.data.transforms.base import Predicate, R, Transformation
 from connect.errors import ConfigError, DataError
 
@@ -116,8 +117,4 @@ class TransformChain:
 
 def _unroutable(stage: TransformStage, reason: str) -> ConfigError:
     key = f"transforms.{stage.alias}.type"
-    return ConfigError(
-        f"Invalid value {stage.class_name} for configuration {key}: {reason}",
-        key=key,
-        value=stage.class_name,
-    )
+    return invalid_value(key, stage.class_name, reason)

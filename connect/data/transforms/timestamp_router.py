@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
+from connect.config.types import invalid_value
 from connect.data.java_dates import DateFormat, InvalidPattern
 from connect.data.logical import from_ms
 from connect.data.transforms.base import R, Transformation
-from connect.errors import ConfigError, DataError
+from connect.errors import DataError
 
 __all__ = ["TimestampRouter"]
 
@@ -40,11 +41,7 @@ class TimestampRouter(Transformation):
         try:
             self._timestamp_format = DateFormat(pattern)
         except InvalidPattern as error:
-            raise ConfigError(
-                f"Invalid value {pattern} for configuration timestamp.format: {error}",
-                key="timestamp.format",
-                value=pattern,
-            ) from error
+            raise invalid_value("timestamp.format", pattern, str(error)) from error
 
     def apply(self, record: R) -> R | None:
         if record.timestamp_ms is None:

@@ -8,8 +8,8 @@ from enum import Enum
 
 from connect.clients.groups.member_network import GroupTimeouts
 from connect.clients.librdkafka.topic_log import TopicSpec
+from connect.config.types import invalid_value
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
-from connect.errors import ConfigError
 from connect.protocol.signatures import KEY_BYTES, SUPPORTED
 
 __all__ = ["DistributedConfig", "ExactlyOnceSupport"]
@@ -71,11 +71,10 @@ class DistributedConfig:
             for name in parsed.strings("inter.worker.verification.algorithms")
         )
         if signature not in accepted:
-            raise ConfigError(
-                f"Invalid value {signature} for configuration inter.worker.signature.algorithm:"
-                " signature algorithm must be present in inter.worker.verification.algorithms list",
-                key="inter.worker.signature.algorithm",
-                value=signature,
+            raise invalid_value(
+                "inter.worker.signature.algorithm",
+                signature,
+                "signature algorithm must be present in inter.worker.verification.algorithms list",
             )
         bits = parsed.optional_integer("inter.worker.key.size")
         return cls(
@@ -112,12 +111,7 @@ class DistributedConfig:
 
 def _known(key: str, algorithm: str) -> str:
     if algorithm not in SUPPORTED:
-        raise ConfigError(
-            f"Invalid value {algorithm} for configuration {key}: use one of"
-            f" {', '.join(sorted(SUPPORTED))}",
-            key=key,
-            value=algorithm,
-        )
+        raise invalid_value(key, algorithm, f"use one of {', '.join(sorted(SUPPORTED))}")
     return algorithm
 
 
@@ -126,12 +120,7 @@ def _key_bytes(bits: int) -> int:
     up.
     """
     if bits < 40:
-        raise ConfigError(
-            f"Invalid value {bits} for configuration inter.worker.key.size: a key has at least 40"
-            " bits",
-            key="inter.worker.key.size",
-            value=bits,
-        )
+        raise invalid_value("inter.worker.key.size", bits, "a key has at least 40 bits")
     return (bits + _BITS - 1) // _BITS
 
 

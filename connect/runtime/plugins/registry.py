@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from connect.config.providers import ConfigProvider
+from connect.config.types import invalid_value
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
-from connect.errors import ConfigError
 from connect.plugin import Connector
 from connect.runtime.plugins.builtin import builtin_plugins, builtin_policies
 from connect.runtime.plugins.discovery import ENTRY_POINT_GROUP, discover_plugins
@@ -200,18 +200,16 @@ class PluginRegistry:
             return found[0]
         if found:
             candidates = ", ".join(sorted(self.name_of(plugin) for plugin in found))
-            raise ConfigError(
-                f"Invalid value {name} for configuration {key}: more than one class has this short"
-                f" name; give the full name: {candidates}",
-                key=key,
-                value=name,
+            raise invalid_value(
+                key,
+                name,
+                f"more than one class has this short name; give the full name: {candidates}",
             )
         known = ", ".join(self._known(base)) or "none"
-        raise ConfigError(
-            f"Invalid value {name} for configuration {key}: no {base.__name__.lower()} of this name"
-            f" is installed; available are: {known}",
-            key=key,
-            value=name,
+        raise invalid_value(
+            key,
+            name,
+            f"no {base.__name__.lower()} of this name is installed; available are: {known}",
         )
 
     def _of(self, name: str, base: type[T]) -> list[type[T]]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from connect.config.connector import CONNECTOR_KEYS
 from connect.config.definition import ConfigDef
-from connect.config.types import ConfigType, parse_value
+from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.data.transforms.base import Predicate, Transformation
 from connect.data.transforms.chain import TransformChain, TransformStage
 from connect.errors import ConfigError
@@ -69,11 +69,10 @@ def _stage(
         return TransformStage(alias, transformation, class_name)
     predicate_alias = predicate_alias.strip()
     if predicate_alias not in predicates:
-        raise ConfigError(
-            f"Invalid value {predicate_alias} for configuration {prefix}predicate: no such"
-            f" predicate; predicates lists: {', '.join(predicates) or 'none'}",
-            key=f"{prefix}predicate",
-            value=predicate_alias,
+        raise invalid_value(
+            f"{prefix}predicate",
+            predicate_alias,
+            f"no such predicate; predicates lists: {', '.join(predicates) or 'none'}",
         )
     negated = parse_value(f"{prefix}negate", negate or "false", ConfigType.BOOLEAN) is True
     predicate = _predicate(plugins, config, predicate_alias)
@@ -112,9 +111,9 @@ def _configure(plugin: Transformation | Predicate, config: Mapping[str, str], pr
 
 def transforms_refused(connector: str, config: Mapping[str, str]) -> ConfigError:
     """Return the error for transformations on a connector with transfer tasks."""
-    return ConfigError(
-        f"Invalid value {config['transforms']} for configuration transforms: the tasks of"
-        f" {connector} forward record batches unchanged and run no transformations; remove the key",
-        key="transforms",
-        value=config["transforms"],
+    return invalid_value(
+        "transforms",
+        config["transforms"],
+        f"the tasks of {connector} forward record batches unchanged and run no "
+        "transformations; remove the key",
     )

@@ -112,7 +112,8 @@ class CheckpointTable(RecordTable):
 
 
 def shares_of(topic: InternalTopic, flow: FrameFlow) -> list[TopicRange]:
-    """Cut a table of the newest records by their keys, so that a slice holds its share only."""
+    """Return one slice for each share of the keys. Each slice reads the whole topic, and keeps the
+    newest record of the keys of its share only, so that it fits into memory."""
     bounds = topic.bounds(flow)
     if bounds is None or bounds[0] == bounds[1]:
         return []

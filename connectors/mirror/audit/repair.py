@@ -21,8 +21,7 @@ from connectors.mirror.audit.planner import AuditPlan, FlowToAudit
 from connectors.mirror.audit.report import AuditReport, PartitionAudit
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.copied_ranges import CopiedRange
-from connectors.mirror.copy.range_copier import RangeProgress, SourceRange, copy_ranges
+from connectors.mirror.copy.range_copier import RangeReport, SourceRange, copy_ranges
 from connectors.mirror.copy.settings import EngineSettings, engine_settings
 from connectors.mirror.inspect.running_flow import LiveFlow
 
@@ -137,21 +136,11 @@ def _stays(partition: PartitionAudit) -> str:
     return f"{left} differing records before the end were not repaired; {_ANEW}" if left > 0 else ""
 
 
-class _Copy:
-    """Counts the copied records."""
-
-    def __init__(self) -> None:
-        self.records: dict[tuple[str, int], int] = {}
-
-    def note(self, _progress: Sequence[RangeProgress], lines: Sequence[CopiedRange]) -> None:
-        for line in lines:
-            self.records[line.source] = self.records.get(line.source, 0) + line.records
-
-
 def _copied(ranges: Sequence[SourceRange], settings: EngineSettings) -> list[Repair]:
-    copy = _Copy()
-    copy_ranges(settings, ranges, copy.note, stop=threading.Event(), stall_s=_STALL_S)
-    return [Repair(each.source, copy.records.get(each.source, 0), "") for each in ranges]
+    report = RangeReport()
+    copy_ranges(settings, ranges, report.add, stop=threading.Event(), stall_s=_STALL_S)
+    records = report.records()
+    return [Repair(each.source, records[each.source], "") for each in ranges]
 
 
 def _unchanged(

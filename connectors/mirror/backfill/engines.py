@@ -4,13 +4,13 @@ the same interface on Spark."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from connect.errors import ConnectError
 from connectors.mirror.backfill.scheduler import Chunk
 from connectors.mirror.copy.copied_ranges import CopiedRange
-from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress
+from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress, RangeReport
 from connectors.mirror.copy.settings import EngineSettings
 
 __all__ = ["STALL_S", "PieceEngine", "PieceOutcome", "copier_consumer", "local_engine"]
@@ -49,19 +49,13 @@ def local_engine(settings: EngineSettings) -> PieceEngine:
     """Return an engine that copies on the calling thread."""
 
     def copy(piece: Chunk) -> PieceOutcome:
-        lines: list[CopiedRange] = []
-        last: list[RangeProgress] = []
-
-        def note(progress: Sequence[RangeProgress], copied: Sequence[CopiedRange]) -> None:
-            lines.extend(copied)
-            last[:] = progress
-
+        report = RangeReport()
         error: str | None = None
         copier = RangeCopier(settings, starts_stored=True)
         try:
             copier.copy(
                 piece.ranges,
-                note,
+                report.add,
                 stop=threading.Event(),
                 stall_s=STALL_S,
                 most_s=piece.seconds,
@@ -71,6 +65,6 @@ def local_engine(settings: EngineSettings) -> PieceEngine:
             error = str(failure)
         finally:
             copier.close()
-        return PieceOutcome(tuple(last), tuple(lines), error)
+        return PieceOutcome(tuple(report.progress), tuple(report.copied), error)
 
     return copy

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ __all__ = [
     "OnProgress",
     "RangeCopier",
     "RangeProgress",
+    "RangeReport",
     "SourceRange",
     "copy_ranges",
 ]
@@ -103,6 +105,26 @@ class CopyStopped(RetriableError):
 
 
 OnProgress = Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None]
+
+
+class RangeReport:
+    """What a job reported: the last progress of each range, and all copied ranges."""
+
+    def __init__(self) -> None:
+        self.progress: Sequence[RangeProgress] = ()
+        self.copied: list[CopiedRange] = []
+
+    def add(self, progress: Sequence[RangeProgress], copied: Sequence[CopiedRange]) -> None:
+        """Add a report (`OnProgress`)."""
+        self.progress = progress
+        self.copied += copied
+
+    def records(self) -> Counter[TopicPartition]:
+        """Return the number of copied records by partition of the source."""
+        counts: Counter[TopicPartition] = Counter()
+        for each in self.copied:
+            counts[each.source] += each.records
+        return counts
 
 
 class RangeCopier:

@@ -115,7 +115,8 @@ class TaskHistory:
         """Those that had an error or a lag at the last look."""
 
     def started(self, partitions: int, tasks: int) -> None:
-        """Record that the task, one of so many, runs here now, for example after a rebalance."""
+        """Record that the task runs in this process now, for example after a rebalance. `tasks`:
+        the connector's number of tasks."""
         self._tasks = tasks
         if self._history is not None:
             self._started = True

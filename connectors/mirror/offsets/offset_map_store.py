@@ -284,6 +284,6 @@ def _is_page(wanted: _Page, key: bytes, value: bytes) -> bool:
 
 
 def _beginning(page: PageSpan) -> bytes:
-    """Return the start of a page that is gone, which its head still shows."""
+    """Return what remains of a page whose record was deleted: its head, as an empty segment."""
     begins = Segment(page.first_source, page.first_target, 0)
     return MapPage(page.session, [begins]).encode()

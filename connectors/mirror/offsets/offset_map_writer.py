@@ -19,7 +19,6 @@ from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,
     PageSpan,
-    PartitionPages,
     end_target,
     page_key,
     page_segments,
@@ -27,6 +26,7 @@ from connectors.mirror.offsets.offset_map_pages import (
 )
 from connectors.mirror.offsets.offset_map_repair import head_of, heads_in_place_of
 from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex, anchor, before_all_lost
+from connectors.mirror.offsets.partition_pages import PartitionPages
 
 __all__ = ["DuePages", "MapWriter"]
 
@@ -328,12 +328,12 @@ class MapWriter:
         return None if place is None else before_all_lost(spans, target, place, known)
 
     def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
-        """Return the minimum target end of the copy; None if nothing is known."""
+        """Return a lower bound of the copy's end offset; None if nothing is known."""
         end = pages.end_target
         return self._end_in_topic(key, self._index.spans(key)) if end is None else end
 
     def _end_in_topic(self, key: TopicPartition, spans: Collection[PageSpan]) -> int | None:
-        """Return the minimum target end that the pages in the topic prove; None if they prove none.
+        """The same, from the pages in the topic only.
 
         `spans`: the pages that count.
         """

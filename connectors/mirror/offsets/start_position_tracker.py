@@ -61,8 +61,8 @@ class BeginningHost(Protocol):
         """Start copying: the start positions are stored, or cannot be stored for now."""
 
     def was_begun_before(self, key: TopicPartition, position: int, begun: int) -> None:
-        """Handle an earlier start position `position` of a partition that started at `begun`, found
-        only after `let_copy`."""
+        """Handle a start position that was found only after `let_copy`: the partition started at
+        `begun`, but it had already been started at `position`."""
 
 
 class StartPositionTracker:
@@ -97,7 +97,7 @@ class StartPositionTracker:
 
     @property
     def waiting(self) -> bool:
-        """Whether a result is expected within moments."""
+        """Whether start positions are not known or not written yet."""
         return bool(self._expected or self._held)
 
     def expect(self, marks: Mapping[TopicPartition, int]) -> None:

@@ -67,7 +67,7 @@ class FirstPosition:
                 raise CorruptData(f"invalid start position: {value.hex()}")
             connector = name.decode()
         except (struct.error, UnicodeDecodeError) as error:
-            raise CorruptData("a first position cut off") from error
+            raise CorruptData(f"truncated start position: {value.hex()}") from error
         return cls(position, mark, topic_id(known_id), connector)
 
 

@@ -231,7 +231,7 @@ class SettingsSync:
         return PeriodicWork(on_spark, in_process)
 
     def _tell_if_refused(self) -> None:
-        """Tell once that the source does not show its ACLs: librdkafka returns none then."""
+        """Warn once if the mirror may not read the source's ACLs. librdkafka returns none then."""
         if self._told_of_source_acls:
             return
         wanted = Permission(Resource.CLUSTER, "", Operation.DESCRIBE)

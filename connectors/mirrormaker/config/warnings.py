@@ -197,7 +197,7 @@ def _flow_problem(key: str, flow: Flow) -> str | None:
             return _client_problem(override.split(".", 1)[0], key.removeprefix(override))
     for side in ("source", "target"):
         if key.startswith(f"{side}.cluster."):
-            return _side_problem(key, key.removeprefix(f"{side}.cluster."), side, flow)
+            return _side_problem(key.removeprefix(f"{side}.cluster."), side, flow)
         for kind in _CLIENT_KINDS:
             if key.startswith(f"{side}.{kind}."):
                 return _client_problem(kind, key.removeprefix(f"{side}.{kind}."))
@@ -214,7 +214,7 @@ def _flow_problem(key: str, flow: Flow) -> str | None:
     return _unknown(key, CONNECTOR_KEY_NAMES | _FLOW_NAMES, f"{flow}.")
 
 
-def _side_problem(key: str, name: str, side: str, flow: Flow) -> str | None:
+def _side_problem(name: str, side: str, flow: Flow) -> str | None:
     if name in CLIENT_CONFIG_NAMES or name == "alias":
         return None
     alias = flow.source if side == "source" else flow.target

@@ -20,6 +20,7 @@ from deploy.brokers import KafkaCluster
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import PortLease
 from deploy.release import ROOT, build_sdist, build_wheel
+from tests.support.copied_source import copied_source
 from tests.support.machine import Machine, debian, missing
 from tests.support.mirrors import mm2_properties
 from tests.support.pages import DOCS, blocks
@@ -140,12 +141,7 @@ def lay(service: Service, directory: Path, port: int) -> None:
 
 def wheel(directory: Path, version: str) -> Path:
     """A wheel of this checkout, which says that it is `version`."""
-    source = directory / "source"
-    left_out = shutil.ignore_patterns("__pycache__", "*.so")
-    for name in ("api", "connect", "connectors", "deploy"):
-        shutil.copytree(ROOT / name, source / name, ignore=left_out)
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
-        shutil.copy(ROOT / name, source)
+    source = copied_source(directory / "source")
     file = source / "connect" / "version.py"
     file.write_text(file.read_text().replace(f'"{VERSION}"', f'"{version}"'))
     return build_wheel(build_sdist(source, directory / "dist"), directory / "dist")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
 
 import pytest
 
@@ -16,11 +15,11 @@ from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
 from connectors.mirror.copy.batches.choice import CopyOptions
-from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.copy.range_copier import (
     CopyStopped,
     RangeCopier,
     RangeProgress,
+    RangeReport,
     SourceRange,
     copy_ranges,
 )
@@ -52,17 +51,12 @@ def settings(
     )
 
 
-class Noted:
-    """What a copy told."""
+class Noted(RangeReport):
+    """What a copy told, and what stops it."""
 
     def __init__(self) -> None:
-        self.lines: list[CopiedRange] = []
-        self.last: Sequence[RangeProgress] = ()
+        super().__init__()
         self.stop = threading.Event()
-
-    def note(self, progress: Sequence[RangeProgress], lines: Sequence[CopiedRange]) -> None:
-        self.last = progress
-        self.lines += lines
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 1000), (17, 503), (250, 251), (5, 5)])
@@ -77,17 +71,17 @@ def test_a_range_is_copied_exactly(
     copy_ranges(
         settings(source_cluster, target_cluster),
         [SourceRange((topic, 0), (copy, 0), start, end)],
-        noted.note,
+        noted.add,
         stop=noted.stop,
         stall_s=STALL_S,
     )
 
     wanted = read_partition(source_cluster.bootstrap_servers, topic)[start:end]
     assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
-    assert [progress.done for progress in noted.last] == [True]
-    assert sum(line.records for line in noted.lines) == end - start
+    assert [progress.done for progress in noted.progress] == [True]
+    assert sum(line.records for line in noted.copied) == end - start
     if end > start:
-        assert (noted.lines[0].source_start, noted.lines[0].target_start) == (start, 0)
+        assert (noted.copied[0].source_start, noted.copied[0].target_start) == (start, 0)
 
 
 def test_the_next_range_goes_on_where_the_first_ended(
@@ -108,11 +102,11 @@ def test_the_next_range_goes_on_where_the_first_ended(
         copy_ranges(
             settings(source_cluster, target_cluster, committed=True),
             [SourceRange((topic, 0), (copy, 0), start, until)],
-            noted.note,
+            noted.add,
             stop=noted.stop,
             stall_s=STALL_S,
         )
-        for line in noted.lines:
+        for line in noted.copied:
             assert start <= line.source_start < line.source_start + line.records <= until
     wanted = read_partition(source_cluster.bootstrap_servers, topic, isolation="read_committed")
     assert contents(read_partition(target_cluster.bootstrap_servers, copy)) == contents(wanted)
@@ -134,8 +128,8 @@ def test_limits_count_from_the_first_request_of_each_range_on(
             SourceRange((topic, 0), (copy, 0), start, start + 200 if number else 1000)
             for number, (topic, copy, start) in enumerate(zip(topics, copies, starts, strict=True))
         ]
-        copier.copy(ranges, noted.note, stop=noted.stop, stall_s=STALL_S, most_s=1.0, limits=limits)
-        slow, free = noted.last
+        copier.copy(ranges, noted.add, stop=noted.stop, stall_s=STALL_S, most_s=1.0, limits=limits)
+        slow, free = noted.progress
         assert free.done
         assert free.limited_by is None
         if limits is limited:
@@ -160,8 +154,8 @@ def test_a_copy_that_follows_goes_on_beyond_its_range_and_ends_when_nothing_come
 
     def follow(start: int) -> RangeProgress:
         wanted = SourceRange((topic, 0), (copy, 0), start, start + 10)
-        copier.copy([wanted], noted.note, stop=noted.stop, stall_s=STALL_S, follow=True)
-        (progress,) = noted.last
+        copier.copy([wanted], noted.add, stop=noted.stop, stall_s=STALL_S, follow=True)
+        (progress,) = noted.progress
         return progress
 
     produce(source, topic, numbered(15))
@@ -171,7 +165,7 @@ def test_a_copy_that_follows_goes_on_beyond_its_range_and_ends_when_nothing_come
     assert follow(15).position == 40
     copier.close()
     assert contents(read_partition(target, copy)) == contents(read_partition(source, topic))
-    assert sum(line.records for line in noted.lines) == 40
+    assert sum(line.records for line in noted.copied) == 40
 
 
 def test_a_copy_that_cannot_move_says_why(
@@ -184,11 +178,11 @@ def test_a_copy_that_cannot_move_says_why(
         copy_ranges(
             settings(source_cluster, target_cluster),
             [SourceRange((topic, 0), ("not-there", 0), 0, 3)],
-            noted.note,
+            noted.add,
             stop=noted.stop,
             stall_s=2.0,
         )
-    assert [progress.done for progress in noted.last] == [False]
+    assert [progress.done for progress in noted.progress] == [False]
 
 
 def test_a_stopped_copy_tells_what_it_did(
@@ -203,12 +197,12 @@ def test_a_stopped_copy_tells_what_it_did(
         copy_ranges(
             settings(source_cluster, target_cluster),
             [SourceRange((topic, 0), (copy, 0), 0, 100)],
-            noted.note,
+            noted.add,
             stop=noted.stop,
             stall_s=STALL_S,
         )
     there = len(read_partition(target_cluster.bootstrap_servers, copy))
-    assert sum(line.records for line in noted.lines) == there
+    assert sum(line.records for line in noted.copied) == there
 
 
 def producers(cluster: KafkaCluster, topic: str) -> set[tuple[int, ...]]:
@@ -246,13 +240,13 @@ def test_a_copier_that_goes_on_needs_no_new_producer_ids(
             second = SourceRange((other, 0), (another, 0), start, start + 50)
             turns = [[first, second]] if start % 100 else [[first], [second]]
             for ranges in turns:
-                copier.copy(ranges, noted.note, stop=noted.stop, stall_s=STALL_S)
-                assert all(progress.done for progress in noted.last)
+                copier.copy(ranges, noted.add, stop=noted.stop, stall_s=STALL_S)
+                assert all(progress.done for progress in noted.progress)
         nothing_new = SourceRange((topic, 0), (copy, 0), 300, 301)
-        copier.copy([nothing_new], noted.note, stop=noted.stop, stall_s=STALL_S, most_s=0.3)
-        assert [(each.position, each.done) for each in noted.last] == [(300, False)]
+        copier.copy([nothing_new], noted.add, stop=noted.stop, stall_s=STALL_S, most_s=0.3)
+        assert [(each.position, each.done) for each in noted.progress] == [(300, False)]
         produce(source_cluster.bootstrap_servers, topic, numbered(1, start=300))
-        copier.copy([nothing_new], noted.note, stop=noted.stop, stall_s=STALL_S)
+        copier.copy([nothing_new], noted.add, stop=noted.stop, stall_s=STALL_S)
         assert copier.usable
     finally:
         copier.close()
@@ -285,8 +279,8 @@ def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
             given.add((claimed[lane].producer_id, claimed[lane].epoch))
             control.begin(ClaimedProducer(lane, claimed[lane]))
             wanted = SourceRange((topic, 0), (copy, 0), start, start + 100)
-            copier.copy([wanted], noted.note, stop=noted.stop, stall_s=STALL_S)
-            assert all(progress.done for progress in noted.last)
+            copier.copy([wanted], noted.add, stop=noted.stop, stall_s=STALL_S)
+            assert all(progress.done for progress in noted.progress)
     finally:
         copier.close()
         control.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offsets import offset_map_pages as offset_map
+from connectors.mirror.offsets import partition_pages
 from connectors.mirror.offsets.map_notes import Note, Owner, encode_loss, note_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
@@ -45,7 +45,7 @@ PARTITIONS = 60
 @pytest.fixture(scope="module", autouse=True)
 def _small_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offset_map, "PAGE_SEGMENTS", 2)
+        patch.setattr(partition_pages, "PAGE_SEGMENTS", 2)
         yield
 
 
@@ -118,7 +118,7 @@ def test_every_offset_is_translated_as_it_would_be_alone(
     slots: list[tuple[str, int, int, int, int]] = []
     for number, (log, of_partition) in enumerate(zip(logs, syncs, strict=True)):
         for first, value in log.pages.items():
-            store.take(offset_map.page_key("t", number, first), value, len(pages))
+            store.take(page_key("t", number, first), value, len(pages))
             pages.append(("t", number, first, value))
         for upstream, downstream in of_partition:
             kept.apply(OffsetSync("t", number, upstream, downstream))

@@ -17,7 +17,7 @@ from connect.clock import Deadline
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import Checkpoint, OffsetSync
-from connectors.mirror.offsets import offset_map_pages as offset_map
+from connectors.mirror.offsets import partition_pages
 from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
 from connectors.mirror.offsets.translator import GroupOffset
 from tests.simulation.groups.copier import TOPIC, Copier
@@ -601,7 +601,7 @@ class World:
 
 def run(seed: int) -> Outcome:
     """One run under one seed."""
-    with replaced(offset_map, "PAGE_SEGMENTS", _PAGE_SEGMENTS):
+    with replaced(partition_pages, "PAGE_SEGMENTS", _PAGE_SEGMENTS):
         random.seed(seed)  # the jitter of the product's backoffs
         world = World(seed)
         try:

@@ -17,14 +17,15 @@ class OffsetSize:
         self._measured = (0.0, 0.0)
 
     def measure(self, size: int, offsets: int) -> None:
-        """Note that so many bytes cover so many offsets, gaps included."""
+        """Add a measurement: `size` bytes for this number of offsets, gaps included."""
         if size <= 0 or offsets <= 0:
             return
         total, count = self._measured
         self._measured = (total / 2 + size, count / 2 + offsets)
 
     def estimate(self, offsets: int | None) -> int | None:
-        """The bytes of so many offsets. None: nothing was measured, or `offsets` is None."""
+        """Estimate the bytes of this number of offsets. None: nothing was measured, or `offsets` is
+        None."""
         total, count = self._measured
         if offsets == 0:
             return 0

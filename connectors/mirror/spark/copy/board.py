@@ -49,9 +49,10 @@ class PartitionBoard:
         begins_at_start: bool = True,
         stores: bool = True,
     ) -> None:
-        """`on_begun`: a partition that was `start_unknown` has a start and waits for `let_copy`.
-        `begins_at_start`: not where auto.offset.reset is latest. `stores`: positions are stored
-        after shards, not in their transactions; then one that a loss moved back waits for that."""
+        """`on_begun`: called when a partition that was `start_unknown` has a start position; it
+        then waits for `let_copy`. `begins_at_start`: auto.offset.reset is earliest. `stores`:
+        positions are stored after shards, not in their transactions. Then a partition that a loss
+        moved back is copied once its position is stored."""
         self._stores = stores
         self._policies = policies or LossPolicies()
         self._on_loss = on_loss or (lambda *_: None)

@@ -23,7 +23,7 @@ from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connectors.mirror.spark.copy.executor import ShardLimits
-from connectors.mirror.spark.copy.flights import UNHEARD_S, Flight
+from connectors.mirror.spark.copy.flights import Flight
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
 from connectors.mirror.spark.transform.changes import FlowChanges
 from connectors.spark.errors import SparkJobFailed, job_errors
@@ -73,7 +73,6 @@ class CopyJobs:
         self._flow = flow
         self._host = host
         self._changes = changes
-        self._unheard_s = changes.prepare_s + UNHEARD_S
         self._group = f"{name} {uuid4()}"
         self._trouble: str | None = None
         self._lock = threading.Lock()
@@ -178,7 +177,7 @@ class CopyJobs:
         with self._lock:
             session = self._session
             if session is not None:
-                deadline = Deadline(flight.seconds + self._unheard_s + _STUCK_S)
+                deadline = Deadline(flight.seconds + self._changes.unheard_s + _STUCK_S)
                 self._in_flight[flight.number] = session, deadline
         done = self._threads.run(str(flight.number), partial(self._copy, session, flight))
         done.add_done_callback(partial(self._landed, flight))
@@ -193,7 +192,7 @@ class CopyJobs:
             most_s=flight.seconds,
             follow=True,
             once=speculates or flight.claim is not None,
-            again_s=flight.seconds + self._unheard_s if speculates else 0.0,
+            again_s=flight.seconds + self._changes.unheard_s if speculates else 0.0,
         )
         with job_errors(f"The copy of {self.name}"):
             session.sparkContext.setJobGroup(

@@ -27,7 +27,12 @@ from connectors.mirror.config.rates import NO_LIMITS, FlowLimits
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.copy.copied_ranges import CopiedRange
-from connectors.mirror.copy.range_copier import RangeCopier, RangeProgress, SourceRange
+from connectors.mirror.copy.range_copier import (
+    RangeCopier,
+    RangeProgress,
+    RangeReport,
+    SourceRange,
+)
 from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.offsets.offset_sync_writer import source_partition
@@ -263,13 +268,7 @@ def run_shard(
     """Copy one shard. `names`: as `shard_copier`. `first`: transformations that come before those
     of `transforms`. Errors are returned, because Spark would run the shard again after an
     exception."""
-    lines: list[CopiedRange] = []
-    last: list[RangeProgress] = []
-
-    def note(progress: Sequence[RangeProgress], copied: Sequence[CopiedRange]) -> None:
-        lines.extend(copied)
-        last[:] = progress
-
+    report = RangeReport()
     error: str | None = None
     losses: Sequence[Loss] = ()
     committed: Sequence[tuple[int, float]] = ()
@@ -289,7 +288,7 @@ def run_shard(
             # No progress reports in between, because the rows are only returned at the end.
             copier.ranges.copy(
                 ranges,
-                note,
+                report.add,
                 stop=never,
                 stall_s=limits.stall_s,
                 report_s=math.inf,
@@ -307,4 +306,4 @@ def run_shard(
     except Exception as failure:  # noqa: BLE001 - the top of a task, which Spark would repeat
         _LOG.exception("a shard failed with an unexpected error")
         error = f"{type(failure).__name__}: {failure}"
-    return ShardResult(lines, last, error, False, losses, committed, errors)
+    return ShardResult(report.copied, report.progress, error, False, losses, committed, errors)

@@ -84,7 +84,7 @@ class LaneClaims(Protocol):
         """Check whether this is the latest run of the task; fails if not."""
 
     def read(self, keys: Sequence[TopicPartition]) -> Future[Positions]:
-        """Read the stored offsets, after the transactions that are open now."""
+        """Read the stored offsets, once the transactions that are open now have ended."""
 
     def close(self) -> None:
         """End all requests."""

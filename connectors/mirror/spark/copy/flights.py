@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 from connect.clock import Clock
 from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.range_copier import DRAIN_S, SourceRange
+from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.copy.rate_shares import FlowShares, Pace
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.spark.copy.board import PartitionBoard
@@ -27,7 +27,7 @@ from connectors.mirror.spark.copy.shard_plan import Shard
 from connectors.mirror.spark.copy.shards import ShardResult
 from connectors.spark.slots import Slots
 
-__all__ = ["UNHEARD_S", "Flight", "FlightJobs", "Flights", "Landed"]
+__all__ = ["Flight", "FlightJobs", "Flights", "Landed"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,9 +37,6 @@ _LOOK_S = 0.5
 _SHORT_S = 0.3
 _TROUBLED_S = 1.0
 """The time limit of troubled partitions in the last slot: they may have to connect first."""
-
-UNHEARD_S = DRAIN_S + 3.0
-"""A task whose result is lost copies no longer than its time limit plus this."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,16 +88,16 @@ class Flights:
         board: PartitionBoard,
         jobs: FlightJobs,
         most_s: float,
+        unheard_s: float,
         clock: Clock,
-        prepare_s: float = 0.0,
     ) -> None:
-        """`most_s`: the maximum time for which a shard is copied. `prepare_s`: what it may take to
-        transform its records before."""
-        self._unheard_s = prepare_s + UNHEARD_S
+        """`most_s`: the maximum time for which a shard is copied. `unheard_s`: how much longer a
+        task whose result is lost may copy."""
         self._name = name
         self._board = board
         self._jobs = jobs
         self._most_s = most_s
+        self._unheard_s = unheard_s
         self._clock = clock
         self.shares = FlowShares()
         self._flights: dict[int, Flight] = {}

@@ -24,7 +24,7 @@ from connectors.mirror.spark.copy.executor import CopyFlow, ShardLimits, ShardRe
 from connectors.spark.errors import SparkJobFailed, job_errors
 from connectors.spark.rdd import collect
 
-__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_rdd"]
+__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_rdd", "shard_result"]
 
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
@@ -46,6 +46,12 @@ def copy_shard(
     """
     with job_errors("The copy"):
         results = collect(shard_rdd(session, flow, shard, limits, claim, pace, names))
+    return shard_result(results)
+
+
+def shard_result(results: Sequence[str]) -> ShardResult:
+    """Return the result of a job of one shard from the texts that its tasks returned. Raises
+    `SparkJobFailed` if there is none."""
     if not results:
         raise SparkJobFailed("The copy failed in Spark: its task returned no result")
     return ShardResult.of_json(results[0])

@@ -49,7 +49,7 @@ from connectors.mirror.spark.copy.executor_ids import (
     Positions,
 )
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings
-from connectors.mirror.spark.copy.flights import UNHEARD_S, Flight, Flights
+from connectors.mirror.spark.copy.flights import Flight, Flights
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 from connectors.mirror.spark.copy.shards import CopyFlow, ShardResult
 from connectors.mirror.spark.copy.source_offsets import SourceOffsets
@@ -142,9 +142,9 @@ class SparkSourceTask(BaseSourceTask):
         self._retention = RetentionWatch(name, source_admin(self._config.originals), consumer)
         self._jobs = CopyJobs(name, config, flow, self, self._changes)
         most_s = task.connector.mirror_spark_batch_s
-        prepare_s = self._changes.prepare_s
-        self._unheard_s = most_s + prepare_s + UNHEARD_S
-        self._flights = Flights(name, self._board, self._jobs, most_s, self._clock, prepare_s)
+        unheard_s = self._changes.unheard_s
+        self._quiet_s = most_s + unheard_s
+        self._flights = Flights(name, self._board, self._jobs, most_s, unheard_s, self._clock)
         self._flights.shares.limit(self._config.limits, self._clock.monotonic())
         self._jobs.start()
 
@@ -362,7 +362,7 @@ class SparkSourceTask(BaseSourceTask):
                 _LOG.warning("%s: threads of its Spark jobs are still ending", self._jobs.name)
             self._jobs = None
             if self._flights and self._lanes is None:
-                until = self._clock.monotonic() + self._unheard_s
+                until = self._clock.monotonic() + self._quiet_s
                 _quiet_until[self.context.connector_name] = until
         if self._retention is not None:
             self._retention.close()

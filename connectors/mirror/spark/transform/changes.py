@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.copy.range_copier import SourceRange
+from connectors.mirror.copy.range_copier import DRAIN_S, SourceRange
 from connectors.mirror.replication_policy import ReplicationPolicy
 from connectors.mirror.spark.copy.executor import CopyFlow, ShardLimits, ShardResult
 from connectors.mirror.spark.copy.flights import Flight
@@ -20,6 +20,7 @@ from connectors.mirror.topic_routes import TRANSFORM_KEY
 
 __all__ = ["FlowChanges"]
 
+_UNHEARD_S = DRAIN_S + 3.0
 _PREPARE_S = 30.0
 _LEAST_S = 1.0
 
@@ -41,9 +42,9 @@ class FlowChanges:
         return self._transform is not None
 
     @property
-    def prepare_s(self) -> float:
-        """Return how long a shard may take before it copies."""
-        return 0.0 if self._transform is None else _PREPARE_S
+    def unheard_s(self) -> float:
+        """Return how much longer than its time limit a task whose result is lost may copy."""
+        return _UNHEARD_S if self._transform is None else _PREPARE_S + _UNHEARD_S
 
     def check(self, session: SparkSession) -> None:
         """Check, once for each session, what `mirror.transform` does. Raises `ConfigError`."""
@@ -76,7 +77,7 @@ class FlowChanges:
         # Records that came since the shard was planned have no row yet. What was transformed shall
         # not be in vain because the copier had to connect.
         limits = limits._replace(
-            follow=False, prepare_s=self.prepare_s, most_s=max(limits.most_s, _LEAST_S)
+            follow=False, prepare_s=_PREPARE_S, most_s=max(limits.most_s, _LEAST_S)
         )
         return self._transform.copy(session, flow, shard, limits, flight.claim, pace)
 

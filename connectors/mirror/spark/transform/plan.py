@@ -21,6 +21,7 @@ from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.config.transforms import wrong_transform
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.spark.copy.executor import CopyFlow, ShardLimits, ShardResult
+from connectors.mirror.spark.copy.shards import shard_result
 from connectors.mirror.spark.transform.executor import (
     TransformedShard,
     record_reader,
@@ -29,7 +30,7 @@ from connectors.mirror.spark.transform.executor import (
 from connectors.mirror.spark.transform.function import FrameTransform, load_transform
 from connectors.mirror.spark.transform.records import COLUMNS, IDENTITY, RECORDS_SCHEMA
 from connectors.spark.arrow import collect, map_batches
-from connectors.spark.errors import SparkJobFailed, first_line, job_errors
+from connectors.spark.errors import first_line, job_errors
 
 __all__ = ["FlowTransform"]
 
@@ -112,9 +113,7 @@ class FlowTransform:
         """Copy this shard, as `shards.copy_shard`."""
         with job_errors("The transformation"):
             rows = collect(self._frame(session, flow, shard, limits, claim, pace)).to_pylist()
-        if not rows:
-            raise SparkJobFailed("The copy failed in Spark: its task returned no result")
-        return ShardResult.of_json(rows[0]["result"])
+        return shard_result([row["result"] for row in rows])
 
     def _frame(
         self,

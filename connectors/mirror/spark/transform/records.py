@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from connect.errors import CorruptData, DataError
+from connect.errors import DataError
 from connect.plugin import RawRecord
 from connect.protocol.messages import TopicPartition
-from connect.protocol.record_codec import tail_fields
 from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.copy.range_copier import SourceRange
+from connectors.spark.record_columns import RecordColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +38,6 @@ IDENTITY = ("topic", "partition", "offset")
 
 RECORDS_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
-_ROWS = 8192
-_BYTES = 8 * 1024 * 1024
 _US = 1000
 _LATEST_MS = (1 << 63) // _US - 1
 
@@ -49,60 +47,35 @@ class RecordRows:
 
     def __init__(self, key: TopicPartition) -> None:
         self._key = key
-        self._offsets: list[int] = []
+        self._columns = RecordColumns(
+            "Spark cannot represent: leave its topic out of mirror.transform.topics"
+        )
         self._times: list[int | None] = []
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._headers: list[list[dict[str, Any]]] = []
-        self._bytes = 0
 
     def add(self, offset: int, timestamp_ms: int, tail: bytes) -> None:
         """Add a record. `tail`: its bytes from the key's length on. Raises CorruptData."""
-        key, value, headers = tail_fields(offset, tail)
+        self._columns.add(offset, tail)
         known = 0 <= timestamp_ms <= _LATEST_MS
-        self._offsets.append(offset)
         self._times.append(timestamp_ms * _US if known else None)
-        self._keys.append(key)
-        self._values.append(value)
-        self._headers.append(
-            [{"key": _utf8(name, offset), "value": content} for name, content in headers]
-        )
-        self._bytes += len(tail)
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._columns)
 
     @property
     def full(self) -> bool:
-        return len(self) >= _ROWS or self._bytes >= _BYTES
+        return self._columns.full
 
     def to_arrow(self) -> pa.RecordBatch:
         """Return the rows, with the columns of RECORDS_SCHEMA."""
         import pyarrow as pa
 
         topic, partition = self._key
-        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-        columns = {
+        others = {
             "topic": pa.array([topic] * len(self), pa.string()),
             "partition": pa.array([partition] * len(self), pa.int32()),
-            "offset": pa.array(self._offsets, pa.int64()),
             "timestamp": pa.array(self._times, pa.timestamp("us", tz="UTC")),
-            "key": pa.array(self._keys, pa.binary()),
-            "value": pa.array(self._values, pa.binary()),
-            "headers": pa.array(self._headers, pa.list_(header)),
         }
-        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _utf8(name: str, offset: int) -> str:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise CorruptData(
-            f"the record at offset {offset} has a header whose key is not UTF-8, which Spark "
-            "cannot represent: leave its topic out of mirror.transform.topics"
-        ) from None
-    return name
+        return self._columns.to_arrow(COLUMNS, others)
 
 
 class TransformedRows:

@@ -287,7 +287,10 @@ def test_a_file_names_single_topics(tmp_path: Path) -> None:
     [
         ("orders = a/b\n", "line 1 has no legal topic name"),
         ("orders\n", "line 1 has no legal topic name"),
-        ("orders = x\nbills = x\n", "line 2 names a topic as an earlier line does"),
+        (
+            "orders = x\nbills = x\n",
+            "line 2 names a topic of the target that an earlier line has named",
+        ),
         (None, "No such file"),
     ],
 )

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from connect.errors import CorruptData
 from connectors.mirror.offsets.offset_map_pages import (
-    PAGE_SEGMENTS,
     MapPage,
-    PartitionPages,
     Segment,
     page_key,
     parse_page_key,
 )
+from connectors.mirror.offsets.partition_pages import PAGE_SEGMENTS, PartitionPages
 from tests.support.whole_map import WholeMap
 
 

@@ -9,10 +9,11 @@ from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.formats import Checkpoint, OffsetSync
 from connectors.mirror.offsets.map_notes import Note, note_key
-from connectors.mirror.offsets.offset_map_pages import PAGE_SEGMENTS, page_key
+from connectors.mirror.offsets.offset_map_pages import page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
+from connectors.mirror.offsets.partition_pages import PAGE_SEGMENTS
 from connectors.mirror.offsets.translation import Place, best_place
 from tests.support.fake_clock import FakeClock
 
@@ -25,6 +26,17 @@ class Topic:
     def __init__(self) -> None:
         self.records: list[tuple[bytes, bytes | None]] = []
         self.store = OffsetMapStore(lambda _: {})
+
+    def writer(self, now_ms: int) -> MapWriter:
+        """A writer that begins now, and has read the topic."""
+        writer = MapWriter(FakeClock(now_ms=now_ms))
+        writer.has_read(self.read())
+        return writer
+
+    def copied(self, writer: MapWriter, first: int, count: int, target: int) -> None:
+        """Write that these records were copied."""
+        writer.copied(T, first, count, target)
+        self.write(writer)
 
     def write(self, writer: MapWriter) -> None:
         for due in writer.due([T]):
@@ -40,6 +52,11 @@ class Topic:
             self.records.append((key, value))
 
     def take_over(self, writer: MapWriter) -> None:
+        """Write what is due after a change of owners."""
+        self.note_owners(writer)
+        self.write(writer)
+
+    def note_owners(self, writer: MapWriter) -> None:
         """Write the notes of the owner that are due, and what goes before them."""
         owners = writer.due_owners([T])
         repairs = writer.due_repairs(owners)
@@ -80,10 +97,9 @@ def lost(first: int, position: int) -> Loss:
 
 
 def test_after_a_loss_groups_go_on_at_what_comes_next_whatever_older_syncs_say() -> None:
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
-    writer.copied(T, 0, 950, 0)
-    topic.write(writer)
+    topic = Topic()
+    writer = topic.writer(1000)
+    topic.copied(writer, 0, 950, 0)
     book = CheckpointBook()
     for offset in (907, 950, 960):
         place = topic.place(offset, 900, 900)
@@ -94,8 +110,7 @@ def test_after_a_loss_groups_go_on_at_what_comes_next_whatever_older_syncs_say()
     for offset in (852, 907, 949, 950):
         assert topic.place(offset, 907, 907) == Place(852, True, loss=1001)
     assert topic.place(851, 851, 851) == Place(851, True, loss=1001)
-    writer.copied(T, 950, 10, 852)
-    topic.write(writer)
+    topic.copied(writer, 950, 10, 852)
     assert topic.place(955) == Place(857, True, loss=1001)
     for offset, target in ((907, 852), (950, 852), (960, 862)):
         place = topic.place(offset, 907, 907)
@@ -107,17 +122,13 @@ def test_after_a_loss_groups_go_on_at_what_comes_next_whatever_older_syncs_say()
 
 def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
     topic = Topic()
-    ahead = MapWriter(FakeClock(now_ms=1_060_000))
-    ahead.has_read(topic.read())
-    ahead.copied(T, 0, 1000, 0)
-    topic.write(ahead)
+    ahead = topic.writer(1_060_000)
+    topic.copied(ahead, 0, 1000, 0)
     behind = MapWriter(FakeClock(now_ms=1_020_000))
-    behind.copied(T, 1000, 5000, 1000)
-    topic.write(behind)  # before it has read what the other wrote
+    topic.copied(behind, 1000, 5000, 1000)  # before it has read what the other wrote
     behind.has_read(topic.read())
     topic.write(behind)
-    behind.copied(T, 6000, 10, 6000)
-    topic.write(behind)
+    topic.copied(behind, 6000, 10, 6000)
     assert topic.place(3500) == Place(3500, True)
     assert topic.place(6005) == Place(6005, True)
 
@@ -125,23 +136,17 @@ def test_pages_of_a_worker_whose_clock_is_behind_count() -> None:
 def _lost_by_a_former_owner(topic: Topic) -> list[tuple[bytes, bytes | None]]:
     """The target lost everything, and 60 to 69 are copied since. Returns the records that the first
     owner, which is frozen, has still to send: a page with the key of the loss page."""
-    frozen = MapWriter(FakeClock(now_ms=1_000))
-    frozen.has_read(topic.read())
+    frozen = topic.writer(1_000)
     frozen.copied(T, 0, 20, 0)
     handed_over = [record for due in frozen.due([T]) for record in due.records()]
     for now_ms, (first, count) in ((200_000, (0, 20)), (300_000, (20, 40))):
-        before = MapWriter(FakeClock(now_ms=now_ms))
-        before.has_read(topic.read())
+        before = topic.writer(now_ms)
         before.copied(T, first, count, first)
         topic.take_over(before)
-        topic.write(before)
-    owner = MapWriter(FakeClock(now_ms=500_000))
-    owner.has_read(topic.read())
+    owner = topic.writer(500_000)
     owner.lost(T, lost(0, 60), None)
     topic.take_over(owner)
-    topic.write(owner)
-    owner.copied(T, 60, 10, 0)
-    topic.write(owner)
+    topic.copied(owner, 60, 10, 0)
     assert topic.place(50) == Place(0, True, loss=topic.store.loss(T))
     return handed_over
 
@@ -150,24 +155,20 @@ def test_a_loss_page_under_a_late_page_is_restored_before_the_note_of_the_next_o
     topic = Topic()
     topic.append(_lost_by_a_former_owner(topic))
 
-    following = MapWriter(FakeClock(now_ms=900_000))
-    following.has_read(topic.read())
+    following = topic.writer(900_000)
     following.copied(T, 70, 10, 10)
-    topic.take_over(following)
+    topic.note_owners(following)
+    assert topic.compacted().place(50) == Place(0, True, loss=topic.store.loss(T))
     topic.write(following)
-    found = topic.compacted().place(50)
-    assert found is not None
-    assert (found.offset, found.loss) == (0, topic.store.loss(T))
+    assert topic.compacted().place(50) == Place(0, True, loss=topic.store.loss(T))
 
 
 def test_an_owner_restores_a_loss_page_of_a_former_owner_for_readers_from_scratch() -> None:
     topic = Topic()
     handed_over = _lost_by_a_former_owner(topic)
-    owner = MapWriter(FakeClock(now_ms=900_000))
-    owner.has_read(topic.read())
+    owner = topic.writer(900_000)
     owner.copied(T, 70, 10, 10)
     topic.take_over(owner)
-    topic.write(owner)
     topic.append(handed_over)
 
     owner.read_begins()
@@ -183,28 +184,21 @@ def test_an_owner_restores_a_loss_page_of_a_former_owner_for_readers_from_scratc
 
 def test_a_page_that_its_successor_deleted_is_not_missed_by_the_next_one() -> None:
     topic = Topic()
-    first = MapWriter(FakeClock(now_ms=1_000))
-    first.has_read(topic.read())
+    first = topic.writer(1_000)
     first.copied(T, 0, 20, 0)
     topic.take_over(first)
-    topic.write(first)
     first.lost(T, lost(15, 20), None)
-    first.copied(T, 20, 10, 15)
-    topic.write(first)
-    second = MapWriter(FakeClock(now_ms=200_000))
-    second.has_read(topic.read())
+    topic.copied(first, 20, 10, 15)
+    second = topic.writer(200_000)
     second.copied(T, 30, 10, 25)
     topic.take_over(second)
-    topic.write(second)
-    third = MapWriter(FakeClock(now_ms=400_000))
-    third.has_read(topic.read())
+    third = topic.writer(400_000)
 
     topic.delete(0)  # the source does not have its records any more
     third.read_begins()
     third.has_read(topic.read())
     third.copied(T, 40, 10, 35)
     topic.take_over(third)
-    topic.write(third)
 
     for offset, target in ((25, 20), (35, 30), (45, 40)):
         place = topic.place(offset)
@@ -243,19 +237,15 @@ def test_an_expired_page_that_the_owner_deleted_is_not_taken_for_lost_by_the_nex
 
 def test_what_was_wrong_once_is_not_repaired_after_its_writer_wrote_what_counts() -> None:
     topic = Topic()
-    mine = MapWriter(FakeClock(now_ms=1_000))
-    mine.has_read(topic.read())
+    mine = topic.writer(1_000)
     mine.copied(T, 0, 50, 0)
     topic.take_over(mine)
-    topic.write(mine)
     mine.lost(T, lost(20, 50), None)
     topic.write(mine)
     mine.forget(T)
-    other = MapWriter(FakeClock(now_ms=500_000))
-    other.has_read(topic.read())
+    other = topic.writer(500_000)
     other.copied(T, 50, 10, 20)
     topic.take_over(other)
-    topic.write(other)
     topic.delete(0)
     mine.read_begins()
     mine.has_read(topic.read())
@@ -267,7 +257,6 @@ def test_what_was_wrong_once_is_not_repaired_after_its_writer_wrote_what_counts(
 
     mine.copied(T, 60, 10, 5)
     topic.take_over(mine)
-    topic.write(mine)
     for found in (topic.place(30), topic.compacted().place(30)):
         assert found is not None
         assert led_to is not None
@@ -277,13 +266,10 @@ def test_what_was_wrong_once_is_not_repaired_after_its_writer_wrote_what_counts(
 def test_no_page_is_written_before_it_is_known_what_others_wrote() -> None:
     """A compacted topic would keep it under the key of a page that counts."""
     topic = Topic()
-    ahead = MapWriter(FakeClock(now_ms=1_060_000))
-    ahead.has_read(topic.read())
-    ahead.copied(T, 0, 1000, 0)
-    topic.write(ahead)
+    ahead = topic.writer(1_060_000)
+    topic.copied(ahead, 0, 1000, 0)
     behind = MapWriter(FakeClock(now_ms=1_020_000))
-    behind.copied(T, 0, 10, 1000)
-    topic.write(behind)
+    topic.copied(behind, 0, 10, 1000)
     assert topic.compacted().place(500) == Place(500, True)
     behind.has_read(topic.read())
     topic.write(behind)
@@ -292,30 +278,24 @@ def test_no_page_is_written_before_it_is_known_what_others_wrote() -> None:
 
 def test_nothing_is_deleted_while_it_is_read_what_others_wrote() -> None:
     topic = Topic()
-    returning = MapWriter(FakeClock(now_ms=1000))
-    returning.has_read(topic.read())
-    returning.copied(T, 0, 10, 0)
-    topic.write(returning)
+    returning = topic.writer(1000)
+    topic.copied(returning, 0, 10, 0)
     returning.forget(T)
-    other = MapWriter(FakeClock(now_ms=2000))
-    other.has_read(topic.read())
+    other = topic.writer(2000)
     other.lost(T, lost(0, 10), None)
     topic.write(other)
     returning.reads()
-    returning.copied(T, 10, 10, 0)
-    topic.write(returning)
+    topic.copied(returning, 10, 10, 0)
     # The page that it knows under this key is the other's loss page by now.
     assert returning.useless(T, 10) == []
 
 
 def test_after_a_loss_no_sync_of_a_worker_that_died_counts() -> None:
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
-    writer.copied(T, 0, 10, 0)
-    topic.write(writer)
+    topic = Topic()
+    writer = topic.writer(1000)
+    topic.copied(writer, 0, 10, 0)
     # It copied on up to 20, sent a sync of 15, and died. The target ends at 4 then.
-    successor = MapWriter(FakeClock(now_ms=2000))
-    successor.has_read(topic.read())
+    successor = topic.writer(2000)
     assert successor.lost(T, lost(4, 10), None)
     topic.write(successor)
     place = topic.place(17, 15, 15)
@@ -325,10 +305,9 @@ def test_after_a_loss_no_sync_of_a_worker_that_died_counts() -> None:
 
 def test_a_loss_before_every_page_leads_nobody_beyond_the_end() -> None:
     """A worker had copied up to 27, and died before it wrote a page. The next one began there."""
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
-    writer.copied(T, 27, 20, 27)
-    topic.write(writer)
+    topic = Topic()
+    writer = topic.writer(1000)
+    topic.copied(writer, 27, 20, 27)
     assert writer.lost(T, lost(9, 47), None)
     topic.write(writer)
     assert topic.place(16, 14, 12) == Place(0, False, 16, 1001)
@@ -336,12 +315,11 @@ def test_a_loss_before_every_page_leads_nobody_beyond_the_end() -> None:
 
 
 def test_a_loss_before_every_page_is_still_known_when_its_page_was_copied_over() -> None:
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
+    topic = Topic()
+    writer = topic.writer(1000)
     assert writer.lost(T, lost(1, 25), None)
     topic.write(writer)
-    writer.copied(T, 25, 10, 1)  # its page has the key of the loss page
-    topic.write(writer)
+    topic.copied(writer, 25, 10, 1)  # its page has the key of the loss page
     assert topic.place(24) == Place(0, False, 24, 1001)
     assert topic.place(24, 10, 11) == Place(0, False, 24, 1001)
 
@@ -360,10 +338,9 @@ def test_a_loss_before_the_map_was_read_is_known_when_its_page_was_copied_over()
 
 
 def test_a_source_that_was_created_again_before_the_map_was_read_continues_after_its_copy() -> None:
-    topic, before = Topic(), MapWriter(FakeClock(now_ms=1000))
-    before.has_read(topic.read())
-    before.copied(T, 0, 40, 0)
-    topic.write(before)
+    topic = Topic()
+    before = topic.writer(1000)
+    topic.copied(before, 0, 40, 0)
     after = MapWriter(FakeClock(now_ms=2000))
     after.lost(T, Loss(LossKind.SOURCE_RECREATED, LossPolicy.REPORT, T, T, 0, 40, 40, 0), None)
     after.copied(T, 4, 10, 40)
@@ -383,8 +360,8 @@ def test_a_source_that_was_created_again_and_has_no_map_yet_needs_no_page_for_th
 
 
 def test_a_loss_begins_where_a_page_that_was_just_written_says() -> None:
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
+    topic = Topic()
+    writer = topic.writer(1000)
     for number in range(PAGE_SEGMENTS + 1):
         writer.copied(T, 2 * number, 1, number)
     topic.write(writer)
@@ -395,39 +372,32 @@ def test_a_loss_begins_where_a_page_that_was_just_written_says() -> None:
 
 
 def test_a_loss_that_was_copied_over_is_still_known() -> None:
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
-    writer.copied(T, 0, 10, 1)
-    topic.write(writer)
+    topic = Topic()
+    writer = topic.writer(1000)
+    topic.copied(writer, 0, 10, 1)
     writer.lost(T, lost(0, 10), (0, 0))
     topic.write(writer)
-    writer.copied(T, 0, 10, 0)  # its page has the key of the loss page
-    topic.write(writer)
+    topic.copied(writer, 0, 10, 0)  # its page has the key of the loss page
     assert topic.place(5) == Place(5, True, loss=1001)
     assert topic.compacted().place(5) == Place(5, True, loss=1001)
 
 
 def test_a_loss_page_is_deleted_with_the_records_that_were_lost() -> None:
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
-    writer.copied(T, 0, 10, 0)
-    topic.write(writer)
+    topic = Topic()
+    writer = topic.writer(1000)
+    topic.copied(writer, 0, 10, 0)
     writer.lost(T, lost(4, 10), None)
-    writer.copied(T, 0, 10, 4)
-    topic.write(writer)
-    successor = MapWriter(FakeClock(now_ms=2000))
-    successor.has_read(topic.read())
-    successor.copied(T, 20, 10, 14)
-    topic.write(successor)
+    topic.copied(writer, 0, 10, 4)
+    successor = topic.writer(2000)
+    topic.copied(successor, 20, 10, 14)
     # Were it to stay, it would answer where the pages that overrule it are deleted.
     assert successor.useless(T, 20) == [page_key(*T, 4), page_key(*T, 0)]
 
 
 def test_a_loss_note_that_could_not_be_written_is_due_again() -> None:
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
-    writer.copied(T, 0, 10, 0)
-    topic.write(writer)
+    topic = Topic()
+    writer = topic.writer(1000)
+    topic.copied(writer, 0, 10, 0)
     writer.lost(T, lost(0, 10), (0, 0))
     writer.copied(T, 0, 10, 0)
     writer.failed(writer.due([T]))
@@ -436,15 +406,12 @@ def test_a_loss_note_that_could_not_be_written_is_due_again() -> None:
 
 
 def test_of_a_range_that_was_copied_twice_the_later_copy_is_lost_first() -> None:
-    topic, first = Topic(), MapWriter(FakeClock(now_ms=1000))
-    first.has_read(topic.read())
+    topic = Topic()
+    first = topic.writer(1000)
     first.copied(T, 0, 10, 0)
-    first.copied(T, 20, 20, 10)
-    topic.write(first)
-    second = MapWriter(FakeClock(now_ms=2000))
-    second.has_read(topic.read())
-    second.copied(T, 30, 20, 30)  # 30 to 39 were at 20 to 29 before
-    topic.write(second)
+    topic.copied(first, 20, 20, 10)
+    second = topic.writer(2000)
+    topic.copied(second, 30, 20, 30)  # 30 to 39 were at 20 to 29 before
     assert second.lost(T, lost(28, 50), None)
     topic.write(second)
     for offset in (30, 35, 38, 45):
@@ -455,13 +422,10 @@ def test_of_a_range_that_was_copied_twice_the_later_copy_is_lost_first() -> None
 
 def test_a_page_that_a_frozen_worker_writes_late_does_not_replace_its_successors() -> None:
     topic = Topic()
-    frozen = MapWriter(FakeClock(now_ms=1000))
-    frozen.has_read(topic.read())
+    frozen = topic.writer(1000)
     frozen.copied(T, 0, 10, 0)
-    successor = MapWriter(FakeClock(now_ms=2000))
-    successor.has_read(topic.read())
-    successor.copied(T, 0, 20, 10)
-    topic.write(successor)
+    successor = topic.writer(2000)
+    topic.copied(successor, 0, 20, 10)
     topic.write(frozen)
     assert topic.place(5) == Place(15, True)
     assert topic.read().pages[T][0].session == 2000
@@ -470,13 +434,10 @@ def test_a_page_that_a_frozen_worker_writes_late_does_not_replace_its_successors
 
 def test_a_page_that_was_written_over_is_written_again_before_compaction() -> None:
     topic = Topic()
-    frozen = MapWriter(FakeClock(now_ms=1000))
-    frozen.has_read(topic.read())
+    frozen = topic.writer(1000)
     frozen.copied(T, 0, 10, 0)
-    successor = MapWriter(FakeClock(now_ms=2000))
-    successor.has_read(topic.read())
-    successor.copied(T, 0, 20, 10)
-    topic.write(successor)
+    successor = topic.writer(2000)
+    topic.copied(successor, 0, 20, 10)
     topic.write(frozen)
     successor.has_read(topic.read())
     topic.write(successor)
@@ -486,10 +447,9 @@ def test_a_page_that_was_written_over_is_written_again_before_compaction() -> No
 def test_a_page_is_not_deleted_because_a_read_ended_before_it_was_written() -> None:
     """Without the loss page groups would go past the end, as those who read of the loss already
     count on it."""
-    topic, writer = Topic(), MapWriter(FakeClock(now_ms=1000))
-    writer.has_read(topic.read())
-    writer.copied(T, 0, 20, 0)
-    topic.write(writer)
+    topic = Topic()
+    writer = topic.writer(1000)
+    topic.copied(writer, 0, 20, 0)
     found = topic.read()
     assert writer.lost(T, lost(0, 20), (0, 0))
     in_flight = writer.due([T])
@@ -501,14 +461,11 @@ def test_a_page_is_not_deleted_because_a_read_ended_before_it_was_written() -> N
 
 def test_pages_of_a_predecessor_stay_if_the_first_read_of_the_topic_fails() -> None:
     topic = Topic()
-    first = MapWriter(FakeClock(now_ms=1000))
-    first.has_read(topic.read())
-    first.copied(T, 0, 20, 0)
-    topic.write(first)
+    first = topic.writer(1000)
+    topic.copied(first, 0, 20, 0)
     second = MapWriter(FakeClock(now_ms=2000))
     second.has_read(MapTopicReading("map", NOTHING_READ).unread())
-    second.copied(T, 20, 10, 20)
-    topic.write(second)
+    topic.copied(second, 20, 10, 20)
     second.has_read(topic.read())
     topic.write(second)
     assert topic.place(5) == Place(5, True)
@@ -516,13 +473,10 @@ def test_pages_of_a_predecessor_stay_if_the_first_read_of_the_topic_fails() -> N
 
 def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
     topic = Topic()
-    frozen = MapWriter(FakeClock(now_ms=9000))
-    frozen.has_read(topic.read())
+    frozen = topic.writer(9000)
     frozen.copied(T, 0, 10, 0)
-    successor = MapWriter(FakeClock(now_ms=2000))
-    successor.has_read(topic.read())
-    successor.copied(T, 0, 20, 10)
-    topic.write(successor)
+    successor = topic.writer(2000)
+    topic.copied(successor, 0, 20, 10)
     topic.write(frozen)
     successor.has_read(topic.read())
     topic.write(successor)
@@ -532,17 +486,12 @@ def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
 
 def test_what_a_frozen_worker_writes_over_pages_of_its_predecessor_is_deleted() -> None:
     topic = Topic()
-    first = MapWriter(FakeClock(now_ms=1000))
-    first.has_read(topic.read())
-    first.copied(T, 10, 10, 20)
-    topic.write(first)
-    frozen = MapWriter(FakeClock(now_ms=5000))
-    frozen.has_read(topic.read())
+    first = topic.writer(1000)
+    topic.copied(first, 10, 10, 20)
+    frozen = topic.writer(5000)
     frozen.copied(T, 0, 20, 0)
-    successor = MapWriter(FakeClock(now_ms=9000))
-    successor.has_read(topic.read())
-    successor.copied(T, 20, 10, 30)
-    topic.write(successor)
+    successor = topic.writer(9000)
+    topic.copied(successor, 20, 10, 30)
     topic.write(frozen)
     assert topic.place(15) == Place(15, True), "an earlier copy"
     successor.has_read(topic.read())
@@ -554,14 +503,11 @@ def test_a_loss_page_that_others_wrote_over_or_deleted_is_written_again() -> Non
     """Otherwise pages from before the loss count again, and lead groups past what came after it."""
     for late_page in (True, False):
         topic = Topic()
-        frozen = MapWriter(FakeClock(now_ms=1000))
-        frozen.has_read(topic.read())
+        frozen = topic.writer(1000)
         frozen.copied(T, 0, 10, 0)
-        first = MapWriter(FakeClock(now_ms=2000))
-        first.has_read(topic.read())
+        first = topic.writer(2000)
         first.copied(T, 0, 20, 0)
-        first.copied(T, 19, 9, 20)
-        topic.write(first)
+        topic.copied(first, 19, 9, 20)
         assert first.lost(T, lost(0, 28), (0, 0))
         topic.write(first)
         second = MapWriter(FakeClock(now_ms=9000))
@@ -572,8 +518,7 @@ def test_a_loss_page_that_others_wrote_over_or_deleted_is_written_again() -> Non
             second.has_read(topic.read())
             topic.delete(0)
             second.has_read(topic.read())
-        second.copied(T, 28, 10, 0)
-        topic.write(second)
+        topic.copied(second, 28, 10, 0)
         for offset in (5, 21):
             assert topic.place(offset) == Place(0, True, loss=2002)
             assert topic.compacted().place(offset) == Place(0, True, loss=2002)

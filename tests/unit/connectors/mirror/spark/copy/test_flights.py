@@ -10,14 +10,14 @@ from connectors.mirror.config.rates import FlowLimits, RateLimit
 from connectors.mirror.copy.range_copier import RangeProgress
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.spark.copy.board import PartitionBoard
-from connectors.mirror.spark.copy.flights import UNHEARD_S, Flight, Flights
+from connectors.mirror.spark.copy.flights import Flight, Flights
 from connectors.mirror.spark.copy.partition import SparkPartition
 from connectors.mirror.spark.copy.shards import ShardResult
 from connectors.spark.errors import SparkJobFailed
 from connectors.spark.slots import Slots
 from tests.support.fake_clock import FakeClock
 
-MOST_S = 2.0
+MOST_S, UNHEARD_S = 2.0, 4.0
 LARGE, SMALL = 100_000, 10
 
 
@@ -38,7 +38,7 @@ class Engine:
     def __init__(self, running: int, most: int = 0) -> None:
         self.board, self.clock = PartitionBoard(), FakeClock()
         self.jobs = Jobs(running, most or running)
-        self.flights = Flights("A->B", self.board, self.jobs, MOST_S, self.clock)
+        self.flights = Flights("A->B", self.board, self.jobs, MOST_S, UNHEARD_S, self.clock)
 
     def lag(self, lags: Sequence[int]) -> None:
         """Add partitions with so many offsets of about a kilobyte each."""
@@ -196,13 +196,3 @@ def test_shards_in_flight_share_the_flow_s_limit() -> None:
     assert sum(rate or 0.0 for rate in rates) <= 1000.0 + 0.5 * 1000.0 * (1 / 2.0 + 1 / 0.3)
     engine.land(flights[0], 1000)
     assert len(engine.deal()) == 1
-
-
-def test_a_lost_task_may_transform_before_it_copies() -> None:
-    """Its partitions wait until neither can be going on."""
-    engine = Engine(1)
-    engine.flights = Flights("A->B", engine.board, engine.jobs, MOST_S, engine.clock, 30.0)
-    engine.lag([LARGE])
-    (flight,) = engine.deal()
-    landed = engine.flights.landed(flight, SparkJobFailed("lost"), None)
-    assert landed.until == engine.clock.monotonic() + flight.seconds + 30.0 + UNHEARD_S
