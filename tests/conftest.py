@@ -6,6 +6,7 @@ and mirrors are in `build/test-logs/<process id>`; they stay there when a test f
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -63,6 +64,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(_TESTS).parts[0]
         if folder in _MARKED:
             item.add_marker(folder)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of garbage collections what is there anyway until the end: modules and thousands
+    of tests. Without that, each collection walked them all."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:

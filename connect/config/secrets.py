@@ -12,6 +12,7 @@ import re
 import threading
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 __all__ = [
     "is_secret_name",
@@ -39,12 +40,30 @@ _SHORTEST = 6
 _MOST = 2_000
 # Whoever may validate a config chooses values, and each is kept in seven forms.
 _LONGEST, _MOST_CHARACTERS = 256 << 10, 4 << 20
+# Longer ones are searched one by one: a pattern of so many characters takes seconds to compile.
+_LONGEST_IN_PATTERN = 256
 # Lines of a private key that are shorter are its frame.
 _PEM_LINE = 32
 
+
+class _Search(NamedTuple):
+    """Finds the known secrets. Longer ones come first: shorter ones may be parts of them."""
+
+    long: tuple[str, ...]
+    pattern: re.Pattern[str] | None
+
+    def hide_in(self, text: str) -> str:
+        # Most texts are lines of a log, and shorter than the shortest of these.
+        if self.long and len(text) >= len(self.long[-1]):
+            for secret in self.long:
+                text = text.replace(secret, _HIDDEN)
+        return text if self.pattern is None else self.pattern.sub(_HIDDEN, text)
+
+
+_NOTHING = _Search((), None)
 _lock = threading.Lock()
 _known: dict[str, None] = {}
-_pattern: re.Pattern[str] | None = None
+_search = _NOTHING
 
 
 def is_secret_name(name: str) -> bool:
@@ -73,7 +92,7 @@ def remember_secret(value: str) -> None:
 def remember(secrets: Iterable[str]) -> None:
     """Remember secrets, such as a token that was just fetched, in each form that texts may quote
     them in. The oldest of very many go, and none longer than 256 KiB is kept."""
-    global _pattern
+    global _search
     new = [form for text in secrets for form in _forms(text) if form not in _known]
     if not new:
         return
@@ -84,14 +103,19 @@ def remember(secrets: Iterable[str]) -> None:
             oldest = next(iter(_known))
             characters -= len(oldest)
             del _known[oldest]
-        longest_first = sorted(_known, key=len, reverse=True)
-        _pattern = re.compile("|".join(map(re.escape, longest_first)))
+        _search = _search_for(_known)
 
 
 def without_secrets(text: str) -> str:
     """Return a text with every remembered secret as `[hidden]`."""
-    pattern = _pattern
-    return text if pattern is None else pattern.sub(_HIDDEN, text)
+    return _search.hide_in(text)
+
+
+def _search_for(secrets: Iterable[str]) -> _Search:
+    longest_first = sorted(secrets, key=len, reverse=True)
+    long = tuple(each for each in longest_first if len(each) > _LONGEST_IN_PATTERN)
+    short = longest_first[len(long) :]
+    return _Search(long, re.compile("|".join(map(re.escape, short))) if short else None)
 
 
 def _secrets_of(value: str) -> Iterator[str]:

@@ -9,9 +9,12 @@ from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 
-__all__ = ["compile_java", "java_process", "run_java_class"]
+__all__ = ["SERVICES", "compile_java", "java_process", "run_java_class"]
 
 _JAVAC_S = 120.0
+SERVICES = {"plugin.discovery": "service_load"}
+"""Of a Connect worker: it takes the plugins that their jars name. By default it also looks through
+all classes, finds the same, and uses more than half of the CPU of its start for that."""
 
 
 def compile_java(kafka: KafkaRuntime, source: Path, folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.java import java_process
+from tests.support.java import SERVICES, java_process
 from tests.support.waiting import wait_until
 
 __all__ = ["JavaWorker", "java_worker", "worker_properties"]
@@ -121,7 +121,7 @@ def java_worker(
     try:
         url = f"http://{LOOPBACK}:{lease.port}"
         path = directory / f"worker-{lease.port}.properties"
-        lines = {**properties, "listeners": url}
+        lines = {**SERVICES, **properties, "listeners": url}
         path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
         jvm = JvmOptions(heap="512m")
         with java_process(kafka, _MAIN, [str(path)], log, jvm=jvm) as process:

@@ -9,7 +9,7 @@ from pathlib import Path
 from deploy.brokers import JvmOptions, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.java import java_process
+from tests.support.java import SERVICES, java_process
 from tests.support.waiting import wait_until
 from tests.support.workers import is_healthy
 
@@ -38,7 +38,7 @@ def java_standalone(
     lease = PortLease(cache_directory() / "ports")
     url = f"http://{LOOPBACK}:{lease.port}"
     path = directory / "java.properties"
-    lines = {**properties, "listeners": url}
+    lines = {**SERVICES, **properties, "listeners": url}
     path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     try:
         with java_process(kafka, _MAIN, [str(path)], log, jvm=JvmOptions()) as process:

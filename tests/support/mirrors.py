@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
-from tests.support.java import java_process
+from tests.support.java import SERVICES, java_process
 
 __all__ = ["JAVA_MIRROR_MAKER", "java_mirror_maker", "mirror_maker", "mm2_properties"]
 
@@ -68,5 +68,10 @@ def java_mirror_maker(
     jvm: JvmOptions | None = None,
 ) -> GuardedProcess:
     """Start Java's MirrorMaker 2 in dedicated mode with these properties."""
-    path = _write(properties, directory)
+    services = {
+        f"{alias.strip()}.{key}": value
+        for alias in properties["clusters"].split(",")
+        for key, value in SERVICES.items()
+    }
+    path = _write({**services, **properties}, directory)
     return java_process(kafka, JAVA_MIRROR_MAKER, [str(path), *arguments], log, jvm=jvm)

@@ -9,7 +9,8 @@ the product.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,7 @@ def layer(module: str) -> str | None:
     return ".".join(parts[:2]) if parts[0] == "connect" else parts[0]
 
 
+@cache
 def modules() -> list[Path]:
     return [
         path
@@ -167,22 +169,53 @@ def modules() -> list[Path]:
     ]
 
 
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@cache
+def imports(path: Path) -> tuple[tuple[ast.Import | ast.ImportFrom, bool], ...]:
+    """The imports of a module in their order, and of each whether it is for type checkers only."""
+    return tuple(_imports(ast.parse(path.read_text()).body, for_types=False))
+
+
+def _imports(
+    statements: Iterable[ast.AST], *, for_types: bool
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    # An import is a statement; expressions, which are most of a tree, contain none.
+    for each in statements:
+        if isinstance(each, ast.Import | ast.ImportFrom):
+            yield each, for_types
+            continue
+        typing = isinstance(each, ast.If) and "TYPE_CHECKING" in ast.unparse(each.test)
+        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+            yield from _imports(getattr(each, field, ()), for_types=for_types or typing)
+
+
 def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node, _ in imports(path):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif node.module and not node.level:
             yield node.module
             if node.module == "connect":
                 yield from (f"connect.{name.name}" for name in node.names)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_down(path: Path) -> None:
-    own = layer(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    assert own is not None
-    found = {layer(name) for name in imported(path)} - {None, own, "connect"}
-    assert found <= ALLOWED[own], f"{own} may not import {sorted(map(str, found - ALLOWED[own]))}"
+def test_every_module_is_of_a_layer() -> None:
+    assert {layer(dotted(path)) for path in modules()} <= set(ALLOWED)
+
+
+@pytest.mark.parametrize("own", ALLOWED)
+def test_imports_point_down(own: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules()
+        if layer(dotted(path)) == own
+        for name in imported(path)
+        if layer(name) not in {None, own, "connect", *ALLOWED[own]}
+    ]
+    assert wrong == []
 
 
 # Packages whose top imports their parts, and that several of our threads import late.
@@ -191,15 +224,7 @@ TOP_FIRST = ("pyspark", "sqlalchemy")
 
 def runs(path: Path) -> Iterator[ast.Import | ast.ImportFrom]:
     """The imports of a module that happen when it runs, in their order."""
-    tree = ast.parse(path.read_text())
-    for_types = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        for inner in ast.walk(node)
-    }
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    yield from sorted((each for each in nodes if each not in for_types), key=lambda n: n.lineno)
+    return (node for node, for_types in imports(path) if not for_types)
 
 
 @pytest.mark.parametrize("package", TOP_FIRST)
@@ -252,7 +277,7 @@ def test_parts_of_a_package_import_lower_ones_only(package: str) -> None:
     wrong = []
     for path in sorted((ROOT / package.replace(".", "/")).rglob("*.py")):
         name = str(path.relative_to(ROOT))
-        own = part(package, ".".join(path.relative_to(ROOT).with_suffix("").parts))
+        own = part(package, dotted(path))
         if own is None or own == "__init__":
             continue
         for module in imported(path):
@@ -288,17 +313,26 @@ TESTS = ROOT / "tests"
 SUITES = ("unit", "integration", "compat", "faults")
 
 
-@pytest.mark.parametrize(
-    "path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_tests_import_no_tests(path: Path) -> None:
+def test_tests_import_no_tests() -> None:
     """What tests share is in `tests.support`, or beside or above them in a module without tests."""
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}: {reason}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for name in imported(path)
+        if (reason := no_module_for(path, name)) is not None
+    ]
+    assert wrong == []
+
+
+def no_module_for(path: Path, name: str) -> str | None:
+    """Why a test may not import this module; None if it may."""
+    *folder, module = name.split(".")
+    if module.startswith("test_"):
+        return "it has tests"
+    if module == "conftest":
+        return "it is pytest's"
+    of_a_suite = folder[:1] == ["tests"] and (*folder, module)[1] in SUITES
     beside = ".".join(path.relative_to(ROOT).parent.parts)
-    for name in imported(path):
-        *folder, module = name.split(".")
-        assert not module.startswith("test_"), f"{name} has tests"
-        assert module != "conftest", f"{name} is pytest's"
-        of_a_suite = folder[:1] == ["tests"] and (*folder, module)[1] in SUITES
-        assert not of_a_suite or f"{beside}.".startswith(f"{'.'.join(folder)}."), (
-            f"{name} is of other tests"
-        )
+    if of_a_suite and not f"{beside}.".startswith(f"{'.'.join(folder)}."):
+        return "it is of other tests"
+    return None

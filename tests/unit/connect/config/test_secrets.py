@@ -111,12 +111,19 @@ def test_secrets_of_any_number_and_size_are_kept_in_bounded_memory(
 ) -> None:
     """Each form of each password that anybody had validated stayed, and slowed every log line."""
     monkeypatch.setattr(secrets, "_known", {})
-    monkeypatch.setattr(secrets, "_pattern", None)
+    monkeypatch.setattr(secrets, "_search", secrets._NOTHING)
     for number in range(20):
         remember_properties({"x.password": f"{number:02}" + "x" * 250_000})
     remember_properties({"x.password": "y" * 8_000_000})
     assert sum(map(len, secrets._known)) <= 4 << 20
     assert without_secrets("19" + "x" * 250_000) == "[hidden]"
+
+
+@pytest.mark.parametrize("length", [10, 255, 256, 257, 5000])
+def test_a_secret_of_any_length_is_hidden_whole_though_part_of_it_is_one_too(length: int) -> None:
+    whole = "".join(f"{number}," for number in range(length))[:length]
+    remember_properties({"a.password": whole[:6], "b.password": whole, "c.password": whole[-6:]})
+    assert without_secrets(f"once {whole} twice {whole}.") == "once [hidden] twice [hidden]."
 
 
 def test_whatever_is_parsed_as_a_password_is_known(canaries: Canaries) -> None:
