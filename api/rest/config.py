@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ __all__ = [
     "HostRules",
     "Listener",
     "RestConfig",
+    "allowed_hosts",
     "parse_answer_headers",
     "parse_listener",
 ]
@@ -277,6 +278,12 @@ def _cors(parsed: ParsedConfig) -> CorsRules | None:
         "*" in origins,
         tuple(text.strip().upper() for text in methods if text.strip()) or _JETTY_CORS_METHODS,
     )
+
+
+def allowed_hosts(listener: str, listed: Iterable[str]) -> HostRules:
+    """Return the rules for one listener. Raises ConfigError."""
+    own = {"listeners": listener, ALLOWED_HOSTS: ",".join(listed)}
+    return RestConfig.from_properties(own).hosts
 
 
 def _hosts(parsed: ParsedConfig) -> HostRules:
