@@ -37,8 +37,12 @@ class RenewedProducer:
 
     def poll(self, timeout: float) -> int:
         """Call callbacks of records that were delivered or failed."""
+        served = 0
+        if self._due:
+            # Events that wait to be served, such as log lines, count as well as records.
+            served = self._producer.poll(0)
         self._follow()
-        return self._producer.poll(timeout)
+        return served + self._producer.poll(timeout)
 
     def flush(self, timeout: float) -> int:
         """Wait until everything queued was delivered or failed; return how much was not."""

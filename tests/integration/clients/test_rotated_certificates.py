@@ -117,6 +117,8 @@ def test_clients_that_live_on_log_in_with_the_new_certificates(rotated: Rotated)
         return True
 
     def producer_works() -> bool:
+        for _ in range(3):
+            producer.poll(0.1)  # as its writers do all the time
         producer.produce(topic, value=b"v", on_delivery=lambda error, _: written.append(error))
         wait_until(acknowledged, AMPLE_S, "an acknowledgement")
         return written.pop() is None
