@@ -290,10 +290,11 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
         return
     if number > 1:
         listener = on_free_port(listener, "metrics.listener")
-    from api.http_server import ApiServer
+    from api.http_server import ApiServer, parse_listener
     from api.rest.config import allowed_hosts
 
-    hosts = allowed_hosts(listener, config.allowed_hosts)
+    named, _ = parse_listener(listener, "metrics.listener")
+    hosts = allowed_hosts(config.allowed_hosts, [named])
 
     def make_app() -> ASGIApp:
         from api.dedicated.status_pages import create_app

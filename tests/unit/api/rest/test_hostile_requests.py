@@ -88,7 +88,7 @@ def flows() -> ShownFlows:
 def pages(flows: ShownFlows) -> Iterator[str]:
     """The URL of the pages of dedicated mode, as `connect-mirror-maker` serves them, with a list of
     hosts."""
-    hosts = allowed_hosts("http://127.0.0.1:0", ["mirror.example"])
+    hosts = allowed_hosts(["mirror.example"], ["127.0.0.1"])
     with ApiServer(lambda: SameSite(create_app(flows), None, hosts), "http://127.0.0.1:0") as made:
         yield made.url
 
