@@ -232,6 +232,7 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, _GROUP, _BACKFILL_GROUP, (_READ,), Feature.BACKFILL),
     _Row(_target, _GROUP, _WORKER_GROUP, (_DESCRIBE,), Feature.BACKFILL),
     _Row(_target, _TOPIC, _OFFSETS, (*_OWN, _DESCRIBE_CONFIGS), Feature.BACKFILL),
+    _Row(_target, _TOPIC, _copies, (_DESCRIBE_CONFIGS,), Feature.BACKFILL),
     _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.ARCHIVE),
     _Row(_source, _GROUP, _ARCHIVE_GROUP, (_READ,), Feature.ARCHIVE),
     _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.ARCHIVE),
