@@ -65,10 +65,14 @@ def parse_listener(listener: str, key: str = "listeners", scheme: str = "http") 
     return parts.hostname or "", port
 
 
-def _offers_no_upgrade(record: logging.LogRecord) -> bool:
-    """Filter out the log line about an offer of HTTP/2, which Java's client makes with every
-    request."""
-    return "upgrade request" not in record.getMessage()
+_ABOUT_REQUESTS = ("upgrade request", "No supported WebSocket", "Invalid HTTP request")
+
+
+def _is_no_request(record: logging.LogRecord) -> bool:
+    """Filter out the log lines about single requests. Java's client offers HTTP/2 with every one,
+    and whoever reaches the port could fill the log; a wrong request gets its answer."""
+    message = record.getMessage()
+    return not any(text in message for text in _ABOUT_REQUESTS)
 
 
 class ApiServer:
@@ -208,6 +212,7 @@ class ApiServer:
         import uvicorn
 
         from api.http_protocol import BoundedProtocol
+        from api.one_length import OneLength
 
         settings: dict[str, Any] = {
             "http": BoundedProtocol,
@@ -224,5 +229,5 @@ class ApiServer:
         tls = self._tls
         if tls is not None:
             settings["ssl_context_factory"] = lambda _config, _default: tls
-        logging.getLogger("uvicorn.error").addFilter(_offers_no_upgrade)
-        return uvicorn.Server(uvicorn.Config(self._make_app(), **settings))
+        logging.getLogger("uvicorn.error").addFilter(_is_no_request)
+        return uvicorn.Server(uvicorn.Config(OneLength(self._make_app()), **settings))

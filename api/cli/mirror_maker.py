@@ -55,7 +55,7 @@ from api.cli.version import add_version
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
     from api.dedicated.internal_rest import MirrorRestServer
     from connect.clock import Deadline
@@ -290,12 +290,17 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
         return
     if number > 1:
         listener = on_free_port(listener, "metrics.listener")
-    from api.http_server import ApiServer
+    from api.http_server import ApiServer, parse_listener
+    from api.rest.config import allowed_hosts
 
-    def make_app() -> FastAPI:
+    named, _ = parse_listener(listener, "metrics.listener")
+    hosts = allowed_hosts(config.allowed_hosts, [named])
+
+    def make_app() -> ASGIApp:
         from api.dedicated.status_pages import create_app
+        from api.rest.middleware import SameSite
 
-        return create_app(maker)
+        return SameSite(create_app(maker), None, hosts)
 
     server = ApiServer(make_app, listener, "metrics.listener")
     try:

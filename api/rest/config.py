@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ __all__ = [
     "HostRules",
     "Listener",
     "RestConfig",
+    "allowed_hosts",
     "parse_answer_headers",
     "parse_listener",
 ]
@@ -279,16 +280,21 @@ def _cors(parsed: ParsedConfig) -> CorsRules | None:
     )
 
 
+def allowed_hosts(listed: Iterable[str], hosts: Iterable[str]) -> HostRules:
+    """Return the rules for listeners with these hosts. `listed`: rest.allowed.hosts."""
+    own = {"localhost", socket.gethostname(), *hosts}
+    return HostRules(
+        frozenset(name.strip().lower() for name in listed),
+        frozenset(name.lower() for name in own) - {""},
+    )
+
+
 def _hosts(parsed: ParsedConfig) -> HostRules:
     listeners = (parse_listener(text, "listeners") for text in parsed.strings("listeners"))
-    own = {
-        "localhost",
-        socket.gethostname(),
-        parsed.optional_string("rest.advertised.host.name") or "",
-        *(listener.host for listener in listeners),
-    }
-    listed = frozenset(name.strip().lower() for name in parsed.strings(ALLOWED_HOSTS))
-    return HostRules(listed, frozenset(name.lower() for name in own) - {""})
+    advertised = parsed.optional_string("rest.advertised.host.name") or ""
+    return allowed_hosts(
+        parsed.strings(ALLOWED_HOSTS), [advertised, *(each.host for each in listeners)]
+    )
 
 
 def _tls(props: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
@@ -10,6 +11,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator
 from starlette.requests import ClientDisconnect
 
+from api.rest.authentication import USER
 from api.rest.errors import RestError
 from api.rest.models import ErrorMessage, json_bytes
 from api.rest.worker_handle import STARTING, WorkerHandle
@@ -35,6 +37,10 @@ _MAX_BODY_BYTES = 8 * 1024 * 1024
 """Maximum size of a request body, above any list of task configs: brokers take records of 1 MiB by
 default. It protects the memory: parsed JSON takes some 20 times as much."""
 
+_MOST_BODY_BYTES = 8 * _MAX_BODY_BYTES
+"""Of all users' requests at the same time, and of all others: the signatures of workers' requests
+are checked once the body is there."""
+
 
 async def _herder(request: Request) -> Herder:
     site: WorkerHandle = request.app.state.site
@@ -43,25 +49,54 @@ async def _herder(request: Request) -> Herder:
     return site.herder
 
 
-async def _raw_body(request: Request) -> bytes:
+class _Room:
+    """What request bodies may have of this process's memory. Thread-safe: each listener has a
+    thread."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        with self._lock:
+            if size > self._free:
+                raise RestError(503, "Too many large request bodies at the same time; retry later")
+            self._free -= size
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._free += size
+
+
+_users, _others = _Room(_MOST_BODY_BYTES), _Room(_MOST_BODY_BYTES)
+
+
+async def _raw_body(request: Request) -> AsyncIterator[bytes]:
+    # Whoever fills the room for requests without a user keeps no user out.
+    room = _users if USER in request.scope else _others
     parts: list[bytes] = []
     size = 0
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > _MAX_BODY_BYTES:
         raise _too_large()
     try:
-        async for part in request.stream():
-            size += len(part)
-            if size > _MAX_BODY_BYTES:
-                raise _too_large()
-            parts.append(part)
-    except ClientDisconnect as error:
-        # No fault of the worker's, and nobody is there who could read the answer.
-        raise RestError(400, "The connection ended before the request body did") from error
-    body = b"".join(parts)
-    if body and "content-type" not in request.headers:
-        raise RestError(415, "HTTP 415 Unsupported Media Type")
-    return body
+        try:
+            async for part in request.stream():
+                if size + len(part) > _MAX_BODY_BYTES:
+                    raise _too_large()
+                room.take(len(part))
+                size += len(part)
+                parts.append(part)
+        except ClientDisconnect as error:
+            # No fault of the worker's, and nobody is there who could read the answer.
+            raise RestError(400, "The connection ended before the request body did") from error
+        body = b"".join(parts)
+        parts.clear()
+        if body and "content-type" not in request.headers:
+            raise RestError(415, "HTTP 415 Unsupported Media Type")
+        yield body
+    finally:
+        room.give_back(size)
 
 
 def _too_large() -> RestError:

@@ -10,6 +10,7 @@ from connect.config.validators import Range, Validator, ValidList
 __all__ = [
     "ADMINS",
     "ALLOWED_HOSTS",
+    "ALLOWED_HOSTS_KEY",
     "CERTIFICATE_RULES",
     "OAUTH_PREFIX",
     "OPERATORS",
@@ -37,6 +38,16 @@ def _key(
     return ConfigKey(name, kind, default, validator, Importance.LOW, text)
 
 
+ALLOWED_HOSTS_KEY = _key(
+    ALLOWED_HOSTS,
+    _LIST,
+    (),
+    "Host names by which clients may call this worker; other requests get 403. `*` allows all. "
+    "Without it, and without authentication, changes from browsers are accepted only by IP "
+    "address, localhost and the worker's own names.",
+    ValidList(),
+)
+
 REST_ACCESS_KEYS = (
     _key(VIEWERS, _LIST, (), "Users that may only read.", ValidList()),
     _key(
@@ -57,15 +68,7 @@ REST_ACCESS_KEYS = (
         "How the subject of a client's certificate becomes a user, as brokers' "
         "`ssl.principal.mapping.rules`. Without it, certificates name no user.",
     ),
-    _key(
-        ALLOWED_HOSTS,
-        _LIST,
-        (),
-        "Host names by which clients may call this worker; other requests get 403. `*` allows all. "
-        "Without it, and without authentication, changes from browsers are accepted only by IP "
-        "address, localhost and the worker's own names.",
-        ValidList(),
-    ),
+    ALLOWED_HOSTS_KEY,
     _key(
         f"{OAUTH_PREFIX}jwks.endpoint.url",
         _STRING,

@@ -23,7 +23,7 @@ from connectors.archive.ledger import Ledger
 from connectors.mirror.checkpoints.store import CheckpointReader
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
-from connectors.mirror.filters import group_filter
+from connectors.mirror.filters import DefaultGroupFilter, group_filter
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.offsets.translator import (
@@ -87,10 +87,12 @@ def committed_offsets(flow: DedicatedFlow, topics: Iterable[str]) -> list[GroupO
     wanted, of_flow = set(topics), group_filter(flow.config.originals)
     deadline = Deadline(_ASK_S)
     with closing(ConsumerGroups(client_configs.source_admin(flow.properties))) as groups:
-        listed = [
-            group for group in groups.list_groups(deadline) if of_flow.should_replicate_group(group)
-        ]
-        answers = groups.committed(sorted(listed), deadline)
+        names = set(groups.list_groups(deadline))
+        if isinstance(of_flow, DefaultGroupFilter):
+            # Brokers leave groups that a user may not describe out of the list.
+            names.update(of_flow.include.literals())
+        asked = sorted(filter(of_flow.should_replicate_group, names))
+        answers = groups.committed(asked, deadline)
     found: list[GroupOffset] = []
     for group, offsets in answers.items():
         if isinstance(offsets, ConnectError):

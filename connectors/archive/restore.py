@@ -32,7 +32,6 @@ from connectors.archive.store import ArchiveStore
 from connectors.archive.tails import ArchiveTails
 from connectors.mirror.backfill.cluster_facts import (
     ClusterFacts,
-    NamedTopics,
     create_own_topics,
     described_configs,
 )
@@ -44,6 +43,7 @@ from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
 from connectors.mirror.inspect.cluster_queries import REACH_S, asking
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.listed_offsets import listed
+from connectors.mirror.inspect.source_topics import NamedTopics
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
 from connectors.mirror.retention.deadline import LogState, RetentionLimits

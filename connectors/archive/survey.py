@@ -15,13 +15,14 @@ from connect.errors import ConfigError, ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.archive.errors import TopicChanged
 from connectors.archive.ledger import ArchivedTopic, Ledger
-from connectors.mirror.backfill.cluster_facts import NamedTopics, described_configs
+from connectors.mirror.backfill.cluster_facts import described_configs
 from connectors.mirror.backfill.scheduler import PartitionJob
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.inspect.cluster_queries import REACH_S, asking
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.listed_offsets import listed
+from connectors.mirror.inspect.source_topics import NamedTopics, refuse_hidden_sources
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.create import copied_configs
 
@@ -71,7 +72,9 @@ class SourceSurvey:
         if self._pattern is not None:
             named = NamedTopics(self._pattern)
             selector = replace(selector, topics=named, replicate_heartbeats=False)
-        selection = selector.select(self._admin.list_topics(_TIMEOUT_S))
+        on_source = self._admin.list_topics(_TIMEOUT_S)
+        refuse_hidden_sources(self._admin, selector, on_source)
+        selection = selector.select(on_source)
         if not selection.copied:
             asked = "the flow's topic filter" if self._pattern is None else "--topics"
             raise ConfigError(f"No topic on the source that {asked} matches", key="--topics")

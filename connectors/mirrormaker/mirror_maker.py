@@ -20,6 +20,7 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.rest_client import RestClient
 from connect.clock import Deadline
 from connect.config.otlp_keys import OTLP_ENDPOINT
+from connect.config.rest_access_keys import ALLOWED_HOSTS
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, RetriableError
 from connect.log_fields import OwnedThread, with_log_fields
@@ -53,7 +54,8 @@ WITHOUT_REST = "NOTUSED"
 
 def _of_process(key: str, *, internal_rest: bool) -> bool:
     """Whether a change of this key concerns the process, not single flows."""
-    if key in ("metrics.listener", OTLP_ENDPOINT.name, "dedicated.mode.enable.internal.rest"):
+    whole = ("metrics.listener", ALLOWED_HOSTS, "dedicated.mode.enable.internal.rest")
+    if key in (*whole, OTLP_ENDPOINT.name):
         return True
     prefixes = ("listeners", "rest.advertised.", "access.control.", "response.http.")
     return internal_rest and key.startswith(prefixes)

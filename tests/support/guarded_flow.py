@@ -28,7 +28,7 @@ from tests.support.permissions import (
 )
 from tests.support.producing import numbered, produce
 from tests.support.served import health_of
-from tests.support.topics import end_offsets, unique
+from tests.support.topics import end_offsets, has_topic, unique
 from tests.support.waiting import wait_until
 
 __all__ = [
@@ -134,6 +134,15 @@ class Guarded:
             return sum(end_offsets(self.flow.target_servers, "heartbeats").values()) > 0
 
         wait_until(beats, SOON_S, "heartbeats")
+
+    def wait_checkpoints(self) -> None:
+        name = f"{self.flow.a}.checkpoints.internal"
+
+        def written() -> bool:
+            servers = self.flow.target_servers
+            return has_topic(servers, name) and sum(end_offsets(servers, name).values()) > 0
+
+        wait_until(written, SOON_S, f"checkpoints of {self.group}")
 
 
 def granted(permission: RequiredPermission) -> Grant:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from deploy.site.permissions_reference import NAMES
 from tests.support.guarded_flow import COUNT, Guarded, granted
 from tests.support.mirrored import running
 from tests.support.permissions import forget, grant
-from tests.support.taken_permissions import USER, in_words_of_the_page, named_by
+from tests.support.taken_permissions import USER, in_words_of_the_page, message_of, named_by
 from tests.support.waiting import wait_until
 
 __all__ = [
@@ -51,12 +51,13 @@ Arguments = Callable[[Guarded], Sequence[str]]
 class Command:
     """A command, by the name that the page has for it. `calls`: module and arguments, one after
     another; `FILE` stands for the flow's file. `features`: the rows that suffice, of which those
-    of `tried` are left out."""
+    of `tried` are left out. `content`: its exit statuses when it has them all."""
 
     name: str
     tried: Feature
     features: frozenset[Feature]
     calls: Sequence[Arguments]
+    content: frozenset[int] = frozenset({0})
 
 
 def _mirror(command: str) -> Arguments:
@@ -70,12 +71,29 @@ def _translate(*more: str) -> Arguments:
     ]
 
 
-def _alone(feature: Feature, *calls: Arguments) -> Command:
-    return Command(feature.value, feature, frozenset({feature}), calls)
+def _audit(_: Guarded) -> Sequence[str]:
+    return ["api.cli.mirror_audit", "FILE", "--engine", "local", "--processes", "1"]
+
+
+def _why(subject: Callable[[Guarded], str]) -> Arguments:
+    return lambda g: [_MIRROR, "why", "-c", "FILE", subject(g)]
+
+
+def _alone(feature: Feature, *calls: Arguments, content: Collection[int] = (0,)) -> Command:
+    return Command(feature.value, feature, frozenset({feature}), calls, frozenset(content))
 
 
 COMMANDS = (
+    _alone(Feature.AUDIT, _audit),
     _alone(Feature.LAG, _mirror("lag")),
+    _alone(
+        Feature.WHY,
+        _why(lambda g: g.topic),
+        _why(lambda g: g.group),
+        # 3: that nobody asked the running mirror, or that offsets lag.
+        content=(0, 3),
+    ),
+    _alone(Feature.TRANSLATE, _translate()),
     Command(
         Feature.COMMIT.value,
         Feature.COMMIT,
@@ -172,7 +190,7 @@ class CopiedFlow:
             )
             statuses.append(done.returncode)
             lines += [*done.stdout.splitlines(), *done.stderr.splitlines()]
-        return Answer(statuses, [in_words_of_the_page(guarded, line) for line in lines])
+        return Answer(statuses, [in_words_of_the_page(guarded, message_of(line)) for line in lines])
 
     def said(self, row: CommandRow) -> Answer:
         """What the command says without the row's permission, once the brokers know that it is

@@ -36,6 +36,7 @@ __all__ = ["GuardedWorker", "WorkerRow", "worker_rows", "worker_said"]
 
 _SOON_S, _PAUSE_S = 60.0, 0.2
 _PLAIN = (Feature.WORKER, Feature.SINK, Feature.DEAD_LETTERS, Feature.SOURCE)
+_STANDALONE = {Feature.SINK, Feature.DEAD_LETTERS, Feature.SOURCE}
 _WORDS = {
     Feature.WORKER: "distributed worker",
     Feature.EXACTLY_ONCE: "exactly-once worker",
@@ -43,6 +44,15 @@ _WORDS = {
     Feature.DEAD_LETTERS: "sink connector",
     Feature.SOURCE: "source connector",
 }
+_OF_GROUPS = (
+    "group.id",
+    "config.storage.",
+    "status.storage.",
+    "offset.storage.",
+    "exactly.once.",
+    "scheduled.rebalance.",
+)
+"""Properties that a standalone worker has no use for."""
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _TEXT = "org.apache.kafka.connect.storage.StringConverter"
 
@@ -51,12 +61,14 @@ class WorkerRow(NamedTuple):
     """A permission that a worker or its connectors lack, in the names of the page."""
 
     permission: RequiredPermission
+    standalone: bool = False
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Program, cluster and permission, as the page has them."""
         permission = self.permission
-        return _WORDS[permission.feature], permission.cluster, str(permission)
+        word = "standalone worker" if self.standalone else _WORDS[permission.feature]
+        return word, permission.cluster, str(permission)
 
 
 def worker_rows() -> Iterator[WorkerRow]:
@@ -64,6 +76,8 @@ def worker_rows() -> Iterator[WorkerRow]:
     for feature in _WORDS:
         for permission in required_permissions(WORKER_NAMES, {feature}):
             yield WorkerRow(permission)
+    for permission in required_permissions(WORKER_NAMES, _STANDALONE):
+        yield WorkerRow(permission, standalone=True)
 
 
 class GuardedWorker:
@@ -75,6 +89,7 @@ class GuardedWorker:
         directory: Path,
         *,
         once: bool = False,
+        standalone: bool = False,
         without: RequiredPermission | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -92,6 +107,8 @@ class GuardedWorker:
             name = self._own(without).pattern.name
             create_topic(servers, name=name, configs={"cleanup.policy": "compact"})
         features = {*_PLAIN, Feature.EXACTLY_ONCE} if once else set(_PLAIN)
+        if standalone:
+            features = _STANDALONE
         forget(cluster, USER)
         for feature in features:
             for each in required_permissions(WORKER_NAMES, {feature}):
@@ -110,7 +127,13 @@ class GuardedWorker:
             "heartbeat.interval.ms": "500",
         }
         properties = worker_properties(mine["bootstrap.servers"], self.group, extra)
-        self.worker = GroupWorker(1, properties, directory, directory)
+        program = "api.cli.standalone" if standalone else "api.cli.distributed"
+        if standalone:
+            properties = {
+                key: value for key, value in properties.items() if not key.startswith(_OF_GROUPS)
+            }
+            properties["offset.storage.file.filename"] = str(directory / "offsets")
+        self.worker = GroupWorker(1, properties, directory, directory, [program])
         self.log = directory / "worker-1.log"
 
     def _words(self) -> dict[str, str]:
@@ -215,7 +238,9 @@ class GuardedWorker:
 def worker_said(cluster: KafkaCluster, row: WorkerRow, directory: Path) -> set[str]:
     """The sentences that name the row's permission, in the page's words."""
     once = row.permission.feature is Feature.EXACTLY_ONCE
-    guarded = GuardedWorker(cluster, directory, once=once, without=row.permission)
+    guarded = GuardedWorker(
+        cluster, directory, once=once, standalone=row.standalone, without=row.permission
+    )
     found: set[str] = set()
 
     def heard() -> bool:

@@ -43,10 +43,13 @@ __all__ = [
     "Row",
     "in_words_of_the_page",
     "log_texts",
+    "message_of",
     "named_by",
     "names",
+    "prepare_topics",
     "rows",
     "said",
+    "texts_of",
 ]
 
 USER = "taken"
@@ -88,7 +91,10 @@ class Mode(Enum):
         """What the mode's flows do."""
         if self is Mode.QUARANTINE:
             return {Feature.WORKER, Feature.COPYING, Feature.NEW_PARTITIONS, Feature.QUARANTINE}
-        more = {Mode.ONCE: {Feature.EXACTLY_ONCE}, Mode.ACLS: {Feature.ACL_SYNC}}
+        more = {
+            Mode.ACLS: {Feature.ACL_SYNC},
+            Mode.ONCE: {Feature.EXACTLY_ONCE},
+        }
         return {each for each in Feature if each not in _ALONE} | more.get(self, set())
 
     @property
@@ -114,7 +120,11 @@ class Mode(Enum):
                 "emit.checkpoints.enabled": "false",
                 "emit.heartbeats.enabled": "false",
             }
-        return {**_OFTEN, **{Mode.ONCE: ONCE, Mode.ACLS: _ACLS}.get(self, {})}
+        more: dict[Mode, Mapping[str, str]] = {
+            Mode.ONCE: ONCE,
+            Mode.ACLS: _ACLS,
+        }
+        return {**_OFTEN, **more.get(self, {})}
 
 
 class Row(NamedTuple):
@@ -152,6 +162,33 @@ def named_by(wanted: RequiredPermission, sentence: str) -> bool:
     )
 
 
+def prepare_topics(guarded: Guarded, taken: RequiredPermission) -> None:
+    """Have the topics with which a permission of the flow is missed."""
+    flow, name = guarded.flow, taken.pattern.name
+    if not has_topic(flow.source_servers, _HEARTBEATS):
+        create_topic(flow.source_servers, name=_HEARTBEATS)
+    # An ACL of the source that is to be copied.
+    grant(flow.source, "reader", [topic(guarded.topic, "read")])
+    _fill(flow.target_servers, taken)
+    is_creation = taken.operation is Operation.CREATE
+    if is_creation and name in _SHARED and has_topic(flow.target_servers, name):
+        delete_topic(flow.target_servers, name)
+        wait_until(lambda: not has_topic(flow.target_servers, name), _TIMEOUT_S, "it is gone")
+
+
+def _fill(target: str, taken: RequiredPermission) -> None:
+    """Have an internal topic of the target that is described or read only if it exists, and has
+    records."""
+    name = taken.pattern.name
+    started_with = name.endswith(".checkpoints.internal") or name == PROVENANCE_TOPIC
+    is_read = taken.operation is Operation.READ and started_with
+    is_described = taken.operation is Operation.DESCRIBE_CONFIGS and taken.feature is Feature.WORKER
+    if (is_read or is_described) and not has_topic(target, name):
+        create_topic(target, name=name, configs={"cleanup.policy": "compact"})
+    if is_read:
+        produce(target, name, [Record(b"a value", b"a key")])
+
+
 class _Taken:
     """A flow whose user lacks one permission."""
 
@@ -161,36 +198,11 @@ class _Taken:
         self._aside = f"{self.guarded.flow.prefix}-aside"
         self._provoked = False
         self._permission = self._in_names_of_the_flow()
-        self._prepare_topics()
+        if row.mode is Mode.QUARANTINE:
+            source = self.guarded.flow.source_servers
+            produce(source, self.guarded.topic, [Record(b"not JSON")])
+        prepare_topics(self.guarded, self._permission)
         self._grant_the_others(clusters)
-
-    def _prepare_topics(self) -> None:
-        flow, name = self.guarded.flow, self._permission.pattern.name
-        if self._row.mode is Mode.QUARANTINE:
-            produce(flow.source_servers, self.guarded.topic, [Record(b"not JSON")])
-        if not has_topic(flow.source_servers, _HEARTBEATS):
-            create_topic(flow.source_servers, name=_HEARTBEATS)
-        # An ACL of the source that is to be copied.
-        grant(flow.source, "reader", [topic(self.guarded.topic, "read")])
-        self._fill(name)
-        is_creation = self._permission.operation is Operation.CREATE
-        if is_creation and name in _SHARED and has_topic(flow.target_servers, name):
-            delete_topic(flow.target_servers, name)
-            wait_until(lambda: not has_topic(flow.target_servers, name), _TIMEOUT_S, "it is gone")
-
-    def _fill(self, name: str) -> None:
-        """Have an internal topic of the target that is described or read only if it exists, and
-        has records."""
-        target, taken = self.guarded.flow.target_servers, self._permission
-        started_with = name.endswith(".checkpoints.internal") or name == PROVENANCE_TOPIC
-        is_read = taken.operation is Operation.READ and started_with
-        is_described = (
-            taken.operation is Operation.DESCRIBE_CONFIGS and taken.feature is Feature.WORKER
-        )
-        if (is_read or is_described) and not has_topic(target, name):
-            create_topic(target, name=name, configs={"cleanup.policy": "compact"})
-        if is_read:
-            produce(target, name, [Record(b"a value", b"a key")])
 
     def _grant_the_others(self, clusters: tuple[KafkaCluster, KafkaCluster]) -> None:
         needed = self.guarded.needed(self._row.mode.features, self.properties)
@@ -249,18 +261,24 @@ def in_words_of_the_page(guarded: Guarded, text: str) -> str:
 
 def log_texts(log: Path) -> list[str]:
     """The messages of a log so far."""
-    return [_LOG_LINE.sub(r"\1", line) for line in log.read_text().splitlines()]
+    return [message_of(line) for line in log.read_text().splitlines()]
 
 
-def _texts(document: object) -> Iterator[str]:
+def message_of(line: str) -> str:
+    """The line of a log without time, level and logger; any other line as it is."""
+    return _LOG_LINE.sub(r"\1", line)
+
+
+def texts_of(document: object) -> Iterator[str]:
+    """The texts in a JSON document."""
     if isinstance(document, str):
         yield document
     elif isinstance(document, Mapping):
         for each in document.values():
-            yield from _texts(each)
+            yield from texts_of(each)
     elif isinstance(document, list):
         for each in document:
-            yield from _texts(each)
+            yield from texts_of(each)
 
 
 def said(
@@ -282,7 +300,7 @@ def said(
         taken.provoke()
         texts = log_texts(log)
         with suppress(URLError, json.JSONDecodeError):
-            texts += _texts(health_of(listener))
+            texts += texts_of(health_of(listener))
         found.update(taken.in_words_of_the_page(text) for text in texts if "rant " in text)
         return any(map(wanted, found))
 

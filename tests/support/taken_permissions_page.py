@@ -19,6 +19,8 @@ from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.pages import DOCS
 from tests.support.permissions import authorizing_cluster
+from tests.support.taken_from_connectors import ConnectorRow, MirrorWorkers, connector_rows
+from tests.support.taken_from_jobs import JobFlow, JobRow, job_rows
 from tests.support.taken_from_mirrormaker1 import (
     MirrorMaker1Row,
     mirrormaker1_rows,
@@ -43,12 +45,14 @@ _HEAD = ["| taken away | of cluster | flow or program | it says |", "|---|---|--
 Key = tuple[str, str, str]
 """Mode or program, cluster and permission."""
 
-AnyRow = Row | WorkerRow | MirrorMaker1Row | CommandRow
+AnyRow = Row | WorkerRow | ConnectorRow | MirrorMaker1Row | CommandRow | JobRow
 
 
 def all_rows() -> list[AnyRow]:
     """All that is tried, in the order of the page."""
-    return [*rows(), *worker_rows(), *mirrormaker1_rows(), *command_rows()]
+    found: list[AnyRow] = [*rows(), *worker_rows(), *connector_rows(), *mirrormaker1_rows()]
+    found += [*command_rows(), *job_rows()]
+    return found
 
 
 def on_page(page: str) -> dict[Key, str]:
@@ -87,15 +91,18 @@ def _shortest(sentences: Collection[str]) -> str:
 
 
 class _Asked:
-    """Two clusters, and the one flow about which all commands ask."""
+    """Two clusters, the one flow about which all commands ask, and the one that all jobs copy."""
 
     def __init__(self, pair: tuple[KafkaCluster, KafkaCluster], directory: Path) -> None:
         self._pair = pair
         self._directory = directory
         self._stack = ExitStack()
         self._flow: CopiedFlow | None = None
+        self._jobs: JobFlow | None = None
+        self._workers = MirrorWorkers(pair, directory / "workers")
 
     def close(self) -> None:
+        self._workers.close()
         self._stack.close()
 
     def sentences(self, row: AnyRow, number: int) -> Collection[str]:
@@ -111,6 +118,14 @@ class _Asked:
                 copied = copied_flow(self._pair, folder, folder / "log")
                 self._flow = self._stack.enter_context(copied)
             return self._flow.said(row).naming(row.permission)
+        if isinstance(row, ConnectorRow):
+            return self._workers.of(row.writer).said(row)
+        # Its worker would miss the permissions that the next rows take away.
+        self._workers.close()
+        if isinstance(row, JobRow):
+            if self._jobs is None:
+                self._jobs = JobFlow(self._pair, folder)
+            return self._jobs.said(row).naming(row.permission)
         with closing(PortLease(cache_directory() / "ports")) as lease:
             listener = f"http://{LOOPBACK}:{lease.port}"
             heard = said(self._pair, row, folder, folder / "log", listener, partial(names, row))

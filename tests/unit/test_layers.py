@@ -139,7 +139,15 @@ INSIDE: dict[str, list[str]] = {
         "source_mirror",
         "mirror_maker1",
     ],
-    "api": ["http_protocol", "http_server", "ui", "dashboard", "rest", "dedicated", "cli"],
+    "api": [
+        "one_length http_protocol",
+        "http_server",
+        "ui",
+        "dashboard",
+        "rest",
+        "dedicated",
+        "cli",
+    ],
 }
 
 # Modules that load what stands above them inside a function, so that a worker that needs no Spark

@@ -66,17 +66,18 @@ def _flows(config: MirrorMakerConfig, name: str | None) -> list[Flow]:
 
 
 def _explain(config: MirrorMakerConfig, flow: Flow, arguments: argparse.Namespace) -> Explanation:
-    from connectors.mirrormaker.check.why_group import is_group, why_group
+    from connectors.mirrormaker.check.why_group import GroupSeen, group_seen, why_group
     from connectors.mirrormaker.check.why_topic import why_topic
 
     enabled = config.mirrors(flow)
-    of_group = arguments.group or (
-        not arguments.topic and enabled and is_group(config, flow, arguments.subject)
-    )
-    if of_group:
+    seen = GroupSeen.YES if arguments.group else GroupSeen.NO
+    if enabled and not (arguments.group or arguments.topic):
+        seen = group_seen(config, flow, arguments.subject)
+    if seen is GroupSeen.YES:
         return why_group(config, flow, arguments.subject)
     running = _running(config, flow, arguments.url) if enabled else None
-    return why_topic(config, flow, arguments.subject, running)
+    hidden = seen is GroupSeen.HIDDEN
+    return why_topic(config, flow, arguments.subject, running, or_group=hidden)
 
 
 def _running(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from connect.clients.errors import from_librdkafka
 from connect.clients.librdkafka import factory
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.clients.security.store_files import StoreFiles
+from connect.errors import ConfigError, ConnectError, DeadlineExceeded
 
 __all__ = ["AdminConnection"]
+
+_LOG = logging.getLogger(__name__)
 
 # librdkafka has a timeout of its own; this one applies only if it never answers.
 _ANSWER_GRACE_S = 5.0
@@ -23,19 +28,32 @@ class AdminConnection:
     """An admin client made from Java client properties. Its owner calls `close`."""
 
     def __init__(self, props: Mapping[str, str]) -> None:
+        self._props = props
         self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
+        self._stores = StoreFiles(props)
+        self._renewing = threading.Lock()
         self._client: AdminClient | None = factory.admin_client(props, log=self._log)
 
     def close(self) -> None:
         """Close the connections. Later calls raise `ConnectError`."""
         self._log.closing = True
-        self._client = None
+        with self._renewing:
+            self._client = None
 
     def _open(self) -> AdminClient:
-        client = self._client
-        if client is None:
-            raise ConnectError("The admin client is closed")
-        return client
+        with self._renewing:
+            if self._client is None:
+                raise ConnectError("The admin client is closed")
+            if self._stores.changed():
+                self._renew()
+            return self._client
+
+    def _renew(self) -> None:
+        """librdkafka reads TLS stores only when a client is made."""
+        try:
+            self._client = factory.admin_client(self._props, log=self._log)
+        except ConfigError as error:
+            _LOG.error("Keep the admin client of the previous TLS stores: %s", error)
 
     def _answer(
         self,

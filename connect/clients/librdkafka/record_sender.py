@@ -17,8 +17,9 @@ import confluent_kafka
 
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
+from connect.clients.security.store_files import StoreFiles
 from connect.clock import Deadline
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
 from connect.log_fields import OwnedThread
 from connect.plugin import RecordMetadata
 
@@ -53,7 +54,9 @@ def transactional_properties(
 class RecordSender:
     """Sends records through one librdkafka producer. Thread-safe.
 
-    Callbacks run in the producer's order. The owner calls `close` once.
+    Callbacks run in the producer's order. The owner calls `close` once. Where the files of TLS
+    stores are replaced, another producer follows once everything that was sent is acknowledged,
+    because librdkafka reads them only then; a transactional one stays.
     """
 
     def __init__(
@@ -61,7 +64,12 @@ class RecordSender:
     ) -> None:
         client_id = props.get("client.id", "producer")
         self._librdkafka_log = factory.LibrdkafkaLog(client_id)
-        producer = factory.producer(props, overrides=overrides, log=self._librdkafka_log)
+        self._make = partial(factory.producer, props, overrides=overrides, log=self._librdkafka_log)
+        self._stores = None if props.get("transactional.id") else StoreFiles(props)
+        # Held while a record is queued, so that none is queued in a producer that was replaced. A
+        # callback may send, too.
+        self._sending = threading.RLock()
+        producer = self._make()
         self._producer: confluent_kafka.Producer | None = producer
         self._stopping = threading.Event()
         self._thread = OwnedThread(partial(self._serve, producer), f"sender-{client_id}")
@@ -106,7 +114,7 @@ class RecordSender:
             else:
                 delivered(None, _metadata(message))
 
-        with translated(f"Producing to {topic}"):
+        with translated(f"Producing to {topic}"), self._sending:
             self.producer.produce(
                 topic,
                 value,
@@ -143,7 +151,8 @@ class RecordSender:
         end a moment later. May be called again.
         """
         self._librdkafka_log.closing = True
-        producer, self._producer = self._producer, None
+        with self._sending:
+            producer, self._producer = self._producer, None
         if producer is None:
             return
         delivered = _flushed(producer, deadline.remaining())
@@ -160,8 +169,11 @@ class RecordSender:
             _log.warning("%s did not stop: a delivery callback is blocked", self._thread.name)
 
     def _serve(self, producer: confluent_kafka.Producer) -> None:
-        pause_s = _POLL_S
+        pause_s, due = _POLL_S, False
         while not self._stopping.is_set():
+            due = due or (self._stores is not None and self._stores.changed())
+            if due and (renewed := self._renewed(producer)) is not None:
+                producer, due = renewed, False
             try:
                 pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
             except confluent_kafka.KafkaException as error:
@@ -170,6 +182,17 @@ class RecordSender:
                 self._stopping.wait(_POLL_S)
             except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
                 _log.exception("%s: a delivery callback failed", self._thread.name)
+
+    def _renewed(self, producer: confluent_kafka.Producer) -> confluent_kafka.Producer | None:
+        """Return the producer to serve from now on; None while records wait for the old one."""
+        with self._sending:
+            if self._producer is None or not _flushed(producer, _POLL_S):
+                return None
+            try:
+                self._producer = self._make()
+            except ConfigError as error:
+                _log.error("%s keeps the previous TLS stores: %s", self._thread.name, error)
+            return self._producer
 
 
 def _flushed(producer: confluent_kafka.Producer, seconds: float) -> bool:

@@ -11,8 +11,10 @@ import re
 import secrets
 import ssl
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -22,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from connect.clients.security.key_stores import KeyPair, read_key_pair, read_trusted_certificates
+from connect.clients.security.store_files import StoreFiles
 from connect.clients.warn_once import warn_once
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.errors import ConfigError
@@ -85,10 +88,58 @@ def librdkafka_tls(props: Mapping[str, str]) -> dict[str, str]:
 
 
 def ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
-    """Return a client context. Raises ConfigError for unusable stores, versions or ciphers."""
+    """Return a client context. Raises ConfigError for unusable stores, versions or ciphers.
+
+    New connections use the stores as they are then: files that were replaced are read again, and if
+    that fails, the last ones that could be read stay in use.
+    """
+    return _ClientContext(props)
+
+
+class _ClientContext(ssl.SSLContext):
+    """A client context that is made again when its stores change. Thread-safe.
+
+    It is a context of its own and not a factory, because kafka-python and urllib want one. Only
+    `wrap_socket` begins connections here.
+    """
+
+    def __new__(cls, _props: Mapping[str, str]) -> Self:
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, props: Mapping[str, str]) -> None:
+        self._props = props
+        self._files = StoreFiles(props)
+        self._lock = threading.Lock()
+        self._newest: ssl.SSLContext | None = None
+        _make_client(self, props)
+
+    def wrap_socket(self, *arguments: Any, **keywords: Any) -> ssl.SSLSocket:
+        newest = self._renewed()
+        if newest is None:
+            return super().wrap_socket(*arguments, **keywords)
+        return newest.wrap_socket(*arguments, **keywords)
+
+    def _renewed(self) -> ssl.SSLContext | None:
+        """Return the context of stores that were replaced; None while they are the first ones."""
+        with self._lock:
+            if self._files.changed():
+                try:
+                    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    _make_client(made, self._props)
+                    self._newest = made
+                    _log.info("Read the replaced TLS stores of clients")
+                except (ConfigError, OSError) as error:
+                    _log.error("Keep the previous TLS stores of clients: %s", error)
+            return self._newest
+
+
+def _make_client(context: ssl.SSLContext, props: Mapping[str, str]) -> None:
     _refuse_java_classes(props)
     trusted = read_trusted_certificates(props)
-    context = ssl.create_default_context(cadata=trusted)
+    if trusted is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        context.load_verify_locations(cadata=trusted)
     # As in Java, a trust store may contain a broker's own or an intermediate certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = verifies_hostname(props)
@@ -96,7 +147,6 @@ def ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
     pair = read_key_pair(props)
     if pair is not None:
         _load_key_pair(context, pair)
-    return context
 
 
 def server_ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
@@ -118,32 +168,17 @@ class _Stores:
 
     def __init__(self, props: Mapping[str, str], context: ssl.SSLContext) -> None:
         self._props = props
-        keys = ("ssl.keystore.location", "ssl.truststore.location")
-        self._paths = [Path(props[key]) for key in keys if props.get(key)]
         self._context = context
-        self._seen = self._state()
+        self._files = StoreFiles(props)
 
     def renew(self, connection: ssl.SSLObject | ssl.SSLSocket) -> None:
-        state = self._state()
-        if state != self._seen:
-            self._seen = state
+        if self._files.changed():
             try:
                 self._context = _server_context(self._props)
                 _log.info("Read the replaced TLS stores of the listeners")
             except (ConfigError, OSError) as error:
                 _log.error("Keep the previous TLS stores of the listeners: %s", error)
         connection.context = self._context
-
-    def _state(self) -> list[tuple[int, int, int] | None]:
-        return [_identity(path) for path in self._paths]
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _server_context(props: Mapping[str, str]) -> ssl.SSLContext:

@@ -6,7 +6,6 @@ It writes nothing, but with `create` it creates missing topics.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -32,10 +31,11 @@ from connectors.mirror.compare.batch_runs import wire_runs
 from connectors.mirror.compare.target_tail import TailReader
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.filters import TopicFilter, config_property_filter
+from connectors.mirror.filters import config_property_filter
 from connectors.mirror.inspect.cluster_queries import REACH_S, asking, refuse_hidden
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.listed_offsets import listed
+from connectors.mirror.inspect.source_topics import NamedTopics, refuse_hidden_sources
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
 from connectors.mirror.retention.deadline import LogState, RetentionLimits, limits_of
@@ -44,7 +44,7 @@ from connectors.mirror.topics.clusters import internal_topics, topic_selector
 from connectors.mirror.topics.create import apply_plan, creation_configs, ensure_compacted_topic
 from connectors.mirror.topics.selection import Selection, TopicPlan, TopicSelector, plan_topics
 
-__all__ = ["ClusterFacts", "ClusterSurvey", "NamedTopics", "create_own_topics", "described_configs"]
+__all__ = ["ClusterFacts", "ClusterSurvey", "create_own_topics", "described_configs"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,17 +55,6 @@ _GROWTH_S = 3600.0
 _UNKNOWN_BYTES = 512.0
 """Bytes per offset assumed if the brokers do not report log sizes. Measurements during the copy
 replace it."""
-
-
-class NamedTopics(TopicFilter):
-    """A topic filter for the topics named on the command line, instead of the flow's own filter."""
-
-    def __init__(self, pattern: re.Pattern[str]) -> None:
-        super().__init__({})
-        self._pattern = pattern
-
-    def should_replicate_topic(self, topic: str) -> bool:
-        return self._pattern.fullmatch(topic) is not None
 
 
 @dataclass(slots=True)
@@ -151,6 +140,7 @@ class ClusterSurvey:
         exist. Raises one of `connect.errors`."""
         facts = ClusterFacts()
         on_source = self.source_admin.list_topics(_TIMEOUT_S)
+        refuse_hidden_sources(self.source_admin, self.selector, on_source)
         selection = self.selector.select(on_source)
         if not selection.copied:
             asked = "the flow's topic filter" if self._wish.topics is None else "--topics"

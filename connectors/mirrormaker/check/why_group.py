@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from enum import Enum
 
+from connect.clients.errors import not_authorized
 from connect.clients.groups.consumer_groups import ConsumerGroups
 from connect.clock import Deadline
 from connect.config.java_regex import literal_regex
@@ -17,20 +19,34 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
 from connectors.mirrormaker.flow_plans import CHECKPOINT, plan_flows, resolved_source_config
 
-__all__ = ["is_group", "why_group"]
+__all__ = ["GroupSeen", "group_seen", "why_group"]
 
 _TIMEOUT_S = 60.0
 _SHOWN = 5
 _EMITTED = ("emit.checkpoints.enabled", "emit.offset-syncs.enabled")
 
 
-def is_group(config: MirrorMakerConfig, flow: Flow, name: str) -> bool:
+class GroupSeen(Enum):
+    """Whether a consumer group is on the source cluster."""
+
+    YES = "yes"
+    NO = "no"
+    HIDDEN = "this user may not describe a group of this name, so nobody knows whether there is one"
+
+
+def group_seen(config: MirrorMakerConfig, flow: Flow, name: str) -> GroupSeen:
     """Whether the source cluster of a flow has a consumer group of this name. Raises one of
     `connect.errors`."""
     plan = next(plan for plan in plan_flows(config) if plan.name == str(flow))
     props = resolved_source_config(config, plan)
+    deadline = Deadline(_TIMEOUT_S)
     with closing(ConsumerGroups(checkpoint_source_admin(props))) as groups:
-        return name in groups.list_groups(Deadline(_TIMEOUT_S))
+        if name in groups.list_groups(deadline):
+            return GroupSeen.YES
+        # Brokers leave groups that a user may not describe out of the list.
+        found = groups.committed([name], deadline)[name]
+    hidden = isinstance(found, ConnectError) and not_authorized(found)
+    return GroupSeen.HIDDEN if hidden else GroupSeen.NO
 
 
 def why_group(config: MirrorMakerConfig, flow: Flow, group: str) -> Explanation:

@@ -43,10 +43,16 @@ RunningPartition = Mapping[str, Any]
 
 
 def why_topic(
-    config: MirrorMakerConfig, flow: Flow, topic: str, running: Sequence[RunningPartition] | None
+    config: MirrorMakerConfig,
+    flow: Flow,
+    topic: str,
+    running: Sequence[RunningPartition] | None,
+    *,
+    or_group: bool = False,
 ) -> Explanation:
     """Explain what the flow does with a topic. `running`: the partitions of the running mirror;
-    None if it was not asked or does not answer. Raises `ConfigError`."""
+    None if it was not asked or does not answer. `or_group`: the name may be that of a consumer
+    group that this user may not describe. Raises `ConfigError`."""
     found = Explanation(topic, "topic", str(flow))
     if not found.add(enabled_step(config, flow)):
         return found
@@ -58,7 +64,7 @@ def why_topic(
     ):
         worker = WorkerConfig.from_properties(config.worker_config(*flow))
         dedicated = DedicatedFlow(str(flow), props, worker)
-        _Topic(config, flow, dedicated, source, target, found).explain(topic, running)
+        _Topic(config, flow, dedicated, source, target, found, or_group).explain(topic, running)
     return found
 
 
@@ -73,6 +79,7 @@ class _Topic:
         source: Admin,
         target: Admin,
         found: Explanation,
+        or_group: bool,
     ) -> None:
         self._config = config
         self._flow = flow
@@ -80,6 +87,7 @@ class _Topic:
         self._source = source
         self._target = target
         self._found = found
+        self._or_group = or_group
         self._selector = topic_selector(SourceConfig.from_properties(dedicated.properties))
 
     def explain(self, name: str, running: Sequence[RunningPartition] | None) -> None:
@@ -145,7 +153,11 @@ class _Topic:
                 answer = f"{name} is the name of a copy: its source is {upstream}"
                 self._found.add(Step(question, Verdict.OK, answer))
                 return upstream
-        if self._source.forbidden_topics([name], _TIMEOUT_S):
+        hidden = bool(self._source.forbidden_topics([name], _TIMEOUT_S))
+        if self._or_group:
+            self._found.add(_hidden_group(name, topic_hidden=hidden))
+            return None
+        if hidden:
             self._found.add(self._hidden(question, name, "Describe"))
             return None
         similar = [each for each in topics if name.lower() in each.lower()][:_SHOWN]
@@ -257,6 +269,18 @@ class _Topic:
 
     def _key(self, name: str) -> tuple[str, int | None]:
         return deciding_key(self._config, self._flow, SOURCE, name)
+
+
+def _hidden_group(name: str, *, topic_hidden: bool) -> Step:
+    topic = "not known, because this user may not describe it" if topic_hidden else "no such topic"
+    answer = (
+        f"topic {name}: {topic}; group {name}: not known, because this user may not describe it "
+        "(GROUP_AUTHORIZATION_FAILED)"
+    )
+    remedy = f"Grant Describe on group {name} if it is a consumer group"
+    if topic_hidden:
+        remedy += f"; grant Describe on topic {name} if it is a topic"
+    return Step("Is it a topic or a group?", Verdict.STOP, answer, remedy=remedy)
 
 
 def _deciding(skip: Skip, selector: TopicSelector, topic: str) -> str | None:

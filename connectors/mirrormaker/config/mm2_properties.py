@@ -21,6 +21,7 @@ from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.properties import Property, read_properties
 from connect.config.providers import ConfigProviders
+from connect.config.rest_access_keys import ALLOWED_HOSTS_KEY
 from connect.config.types import ConfigType, invalid_value
 from connect.config.validators import ValidList
 from connect.config.worker import WorkerConfig
@@ -75,6 +76,7 @@ MAKER_CONFIG_DEF = ConfigDef(
             importance=Importance.HIGH,
             doc="Whether the workers of a flow communicate over REST.",
         ),
+        ALLOWED_HOSTS_KEY,
         ConfigKey(
             "metrics.listener",
             ConfigType.STRING,
@@ -108,6 +110,8 @@ class MirrorMakerConfig:
         self.clusters = parsed.strings("clusters")
         self.enable_internal_rest = parsed.boolean("dedicated.mode.enable.internal.rest")
         self.metrics_listener = parsed.string("metrics.listener")
+        self.allowed_hosts = parsed.strings(ALLOWED_HOSTS_KEY.name)
+        """Host names by which clients may call the pages of `metrics.listener`."""
         self.otlp_endpoint = parsed.optional_string(OTLP_ENDPOINT.name)
         self.warnings: tuple[str, ...] = (
             *warnings,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from connect.clients.config.librdkafka_keys import KINDS, WITHOUT_COUNTERPART
 from connect.config.otlp_keys import OTLP_ENDPOINT
+from connect.config.rest_access_keys import ALLOWED_HOSTS
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
 from connectors.mirrormaker.config.precedence import (
@@ -30,6 +31,7 @@ MAKER_KEY_NAMES = frozenset(
         "config.providers",
         "dedicated.mode.enable.internal.rest",
         "metrics.listener",
+        ALLOWED_HOSTS,
         OTLP_ENDPOINT.name,
     }
 )

@@ -9,49 +9,22 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from http.client import HTTPConnection
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.http_server import ApiServer, ListenerUnavailable, parse_listener
 from connect.errors import ConfigError
-from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
 from connectors.mirror.metrics import PartitionMetrics
+from tests.support.shown_flows import ShownFlows
 
 _TIMEOUT_S = 30.0
 
 
-class Worker:
-    """What the pages show."""
-
-    def __init__(self) -> None:
-        self.metrics = MetricRegistry()
-        self.connectors: list[ConnectorStatus] = []
-        self.reasons: dict[str, str] = {}
-
-    def not_ready(self) -> Mapping[str, str]:
-        return self.reasons
-
-    def statuses(self) -> Mapping[str, Sequence[ConnectorStatus]]:
-        return {"a->b": self.connectors}
-
-    def group_status(self, connector: str) -> Mapping[str, Callable[[], ConnectorStatus]]:
-        return {"a->b": lambda: next(c for c in self.connectors if c.name == connector)}
-
-    def source_configs(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        return {("a", "b"): {}}
-
-    def app(self) -> Any:
-        from api.dedicated.status_pages import create_app
-
-        return create_app(self)
-
-
-class SlowWorker(Worker):
+class SlowWorker(ShownFlows):
     """Does not answer before `release` is set."""
 
     def __init__(self) -> None:
@@ -65,12 +38,12 @@ class SlowWorker(Worker):
 
 
 @pytest.fixture
-def worker() -> Worker:
-    return Worker()
+def worker() -> ShownFlows:
+    return ShownFlows()
 
 
 @pytest.fixture
-def server(worker: Worker) -> Iterator[ApiServer]:
+def server(worker: ShownFlows) -> Iterator[ApiServer]:
     with ApiServer(worker.app, "http://127.0.0.1:0") as server:
         yield server
 
@@ -102,7 +75,7 @@ GOOD = PartitionHealth("orders", 0, lag_records=0, lag_ms=0, details={"state": "
 BAD = PartitionHealth("orders", 1, lag_records=None, lag_ms=None, error="it has no leader")
 
 
-def test_the_metrics_page(worker: Worker, server: ApiServer) -> None:
+def test_the_metrics_page(worker: ShownFlows, server: ApiServer) -> None:
     metrics = PartitionMetrics("a", "b", "a.t", 0)
     metrics.acked(5, -1, 0)
     metrics.register(worker.metrics)
@@ -120,7 +93,7 @@ def test_the_metrics_page(worker: Worker, server: ApiServer) -> None:
     [("gzip", True), ("deflate, gzip;q=0.5", True), ("*", True), ("gzip;q=0", False), ("", False)],
 )
 def test_the_metrics_page_is_compressed_for_clients_that_accept_it(
-    worker: Worker, server: ApiServer, accepted: str, compressed: bool
+    worker: ShownFlows, server: ApiServer, accepted: str, compressed: bool
 ) -> None:
     PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
     connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
@@ -154,7 +127,7 @@ PROMETHEUS = (
     ],
 )
 def test_the_metrics_page_is_openmetrics_for_clients_that_prefer_it(
-    worker: Worker, server: ApiServer, accepted: str, open_metrics: bool
+    worker: ShownFlows, server: ApiServer, accepted: str, open_metrics: bool
 ) -> None:
     PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
     connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
@@ -171,7 +144,7 @@ def test_the_metrics_page_is_openmetrics_for_clients_that_prefer_it(
     assert "kafka_connect_mirror_mirrorsourceconnector_record_count{" in body
 
 
-def test_families_of_the_metrics_page(worker: Worker, server: ApiServer) -> None:
+def test_families_of_the_metrics_page(worker: ShownFlows, server: ApiServer) -> None:
     PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
 
     only_b = get(server, "/metrics?family=b")[2]
@@ -184,7 +157,7 @@ def test_families_of_the_metrics_page(worker: Worker, server: ApiServer) -> None
     assert "Invalid value Z for family" in body
 
 
-def test_health_names_what_is_not_well(worker: Worker, server: ApiServer) -> None:
+def test_health_names_what_is_not_well(worker: ShownFlows, server: ApiServer) -> None:
     worker.connectors = [connector(task(GOOD, BAD))]
 
     status, content_type, body = get(server, "/health")
@@ -204,7 +177,7 @@ def test_health_names_what_is_not_well(worker: Worker, server: ApiServer) -> Non
     assert (bad["name"], bad["error"], bad["lag_records"]) == ("orders-1", "it has no leader", None)
 
 
-def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiServer) -> None:
+def test_health_says_what_waits_because_of_a_limit(worker: ShownFlows, server: ApiServer) -> None:
     limited = [
         PartitionHealth("logs", n, 100, 5000, details={"limited_by": "mirror.rate.topics"})
         for n in range(2)
@@ -216,7 +189,7 @@ def test_health_says_what_waits_because_of_a_limit(worker: Worker, server: ApiSe
 
 
 def test_health_and_the_dashboard_name_a_clock_that_is_wrong(
-    worker: Worker, server: ApiServer
+    worker: ShownFlows, server: ApiServer
 ) -> None:
     early = [
         PartitionHealth("logs", n, 0, 0, details={"timestamps_ahead_ms": 3_600_000 - n})
@@ -234,7 +207,7 @@ def test_health_and_the_dashboard_name_a_clock_that_is_wrong(
     assert [each["timestamps_ahead_seconds"] for each in lag] == [3600.0, 3599.999, None]
 
 
-def test_health_shows_which_engine_computes_each_job(worker: Worker, server: ApiServer) -> None:
+def test_health_shows_which_engine_computes_each_job(worker: ShownFlows, server: ApiServer) -> None:
     reason = "process: the copies of this process have not caught up yet"
     for name, engine in (("Config sync of a->b", reason), ("ACL sync of a->b", "")):
         values = {"status": "idle", "engine": engine, "run-count": 1.0}
@@ -247,7 +220,7 @@ def test_health_shows_which_engine_computes_each_job(worker: Worker, server: Api
     ]
 
 
-def test_health_says_why_a_connector_failed(worker: Worker, server: ApiServer) -> None:
+def test_health_says_why_a_connector_failed(worker: ShownFlows, server: ApiServer) -> None:
     worker.connectors = [ConnectorStatus("c", status("FAILED", "no topics property"), ())]
 
     shown = json.loads(get(server, "/health")[2])["connectors"][0]
@@ -275,7 +248,7 @@ def test_what_counts_as_healthy(shown: ConnectorStatus, healthy: bool) -> None:
     assert shown.is_healthy is healthy
 
 
-def test_a_process_lives_before_its_flows_are_ready(worker: Worker, server: ApiServer) -> None:
+def test_a_process_lives_before_its_flows_are_ready(worker: ShownFlows, server: ApiServer) -> None:
     worker.reasons = {"a->b": "Cannot reach cluster b at b:9092: connection refused"}
     assert get(server, "/health/live")[0] == 200
     status, _, body = get(server, "/health/ready")
@@ -287,7 +260,7 @@ def test_a_process_lives_before_its_flows_are_ready(worker: Worker, server: ApiS
     assert get(server, "/health/ready")[0] == 200
 
 
-def test_health_is_brief_on_request(worker: Worker, server: ApiServer) -> None:
+def test_health_is_brief_on_request(worker: ShownFlows, server: ApiServer) -> None:
     worker.connectors = [connector(task(GOOD))]
     assert set(json.loads(get(server, "/health?verbose=false")[2])) == {"status", "message"}
     assert "connectors" in json.loads(get(server, "/health?verbose")[2])
@@ -301,7 +274,7 @@ def test_the_root_page_and_a_page_that_is_not_there(server: ApiServer) -> None:
     assert get(server, "/nothing")[0] == 404
 
 
-def test_a_taken_port_is_known_at_start_and_named(worker: Worker, server: ApiServer) -> None:
+def test_a_taken_port_is_known_at_start_and_named(worker: ShownFlows, server: ApiServer) -> None:
     second = ApiServer(worker.app, f"http://127.0.0.1:{server.port}", key="metrics.listener")
     try:
         with pytest.raises(ListenerUnavailable) as caught:
@@ -342,7 +315,7 @@ def test_the_application_is_not_made_until_somebody_connects() -> None:
     assert not is_listening(server)
 
 
-def test_stop_frees_the_port_and_closes_connections_that_are_open(worker: Worker) -> None:
+def test_stop_frees_the_port_and_closes_connections_that_are_open(worker: ShownFlows) -> None:
     server = ApiServer(worker.app, "http://127.0.0.1:0").start()
     connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     connection.request("GET", "/")
@@ -372,6 +345,6 @@ def test_stop_cuts_off_an_answer_that_does_not_come() -> None:
     connection.close()
 
 
-def test_a_stop_without_a_start_is_fine(worker: Worker) -> None:
+def test_a_stop_without_a_start_is_fine(worker: ShownFlows) -> None:
     stop: Callable[[], None] = ApiServer(worker.app, "http://127.0.0.1:0").stop
     stop()

@@ -1,0 +1,45 @@
+"""The source topics that a job copies: those of the flow's filter, or those that the command line
+names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from connect.clients.librdkafka.admin import Admin
+from connectors.mirror.filters import DefaultTopicFilter, TopicFilter
+from connectors.mirror.inspect.cluster_queries import refuse_hidden
+from connectors.mirror.topics.selection import TopicSelector
+
+__all__ = ["NamedTopics", "refuse_hidden_sources"]
+
+_NAME = re.compile(r"[\w.-]+")
+
+
+class NamedTopics(TopicFilter):
+    """A topic filter for the topics named on the command line, instead of the flow's own filter."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        super().__init__({})
+        self._pattern = pattern
+
+    def should_replicate_topic(self, topic: str) -> bool:
+        return self._pattern.fullmatch(topic) is not None
+
+    def literals(self) -> list[str]:
+        """Return the topic, if the pattern is a plain name."""
+        name = self._pattern.pattern
+        return [name] if _NAME.fullmatch(name) else []
+
+
+def refuse_hidden_sources(admin: Admin, selector: TopicSelector, listed: Collection[str]) -> None:
+    """Raise `BrokerError` if the user may not describe a topic that the filter names in full.
+    Without it the job would leave the topic out without a word. `listed`: the source's topics."""
+    topics = selector.topics
+    named: list[str] = []
+    if isinstance(topics, NamedTopics):
+        named = topics.literals()
+    elif isinstance(topics, DefaultTopicFilter):
+        named = topics.include.literals()
+    wanted = {name for name in named if name not in listed and selector.skip(name) is None}
+    refuse_hidden(admin, wanted)
