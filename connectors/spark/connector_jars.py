@@ -20,17 +20,18 @@ __all__ = ["avro_lock", "check_connector_jars", "connector_lock"]
 log = logging.getLogger(__name__)
 
 _PACKAGES, _IVY = "spark.jars.packages", "spark.jars.ivy"
+_LOCKS = Path(__file__).with_name("locks")
 
 
 def connector_lock(version: str) -> Path:
     """Return the path of the Kafka source's lock file for this version of Spark, whether or not it
     exists."""
-    return Path(__file__).with_name(f"kafka-connector-{version}.lock")
+    return _LOCKS / f"kafka-connector-{version}.lock"
 
 
 def avro_lock(version: str) -> Path:
     """Return the path of the lock file of the Avro functions, as `connector_lock`."""
-    return Path(__file__).with_name(f"spark-avro-{version}.lock")
+    return _LOCKS / f"spark-avro-{version}.lock"
 
 
 def check_connector_jars(props: Mapping[str, str]) -> None:
