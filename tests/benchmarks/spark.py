@@ -36,6 +36,7 @@ from connectors.mirror.spark.tables import (
 )
 from connectors.mirror.spark.translate.map_breaks import map_breaks
 from connectors.mirror.spark.translate.translate import translate
+from connectors.spark import rdd
 from connectors.spark.arrow import collect, map_batches
 from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import shared_session
@@ -214,8 +215,8 @@ def first(master: str) -> None:
         return collect(map_batches(session.range(1), _same, "id bigint"))
 
     jobs: Mapping[str, Callable[[SparkSession], object]] = {
-        "job on an RDD": lambda session: (
-            session.sparkContext.parallelize([0], 1).map(str).collect()
+        "job on an RDD": lambda session: rdd.collect(
+            session.sparkContext.parallelize([0], 1).map(str)
         ),
         "query": query,
     }
