@@ -29,6 +29,8 @@ __all__ = ["FileSchema", "Unpacking", "read_schema"]
 
 _AVRO = ".avsc"
 _CORRUPT = "_unparsed"
+_NO_AVRO = "AVRO_NOT_LOADED"
+"""In Spark's error."""
 _HEAD_BYTES = 5
 """Confluent's serializers put a zero and the schema's ID, of four bytes, before the data."""
 
@@ -120,12 +122,13 @@ class Unpacking:
             try:
                 _ = Unpacking({name: schema}).of(rows).schema
             except (PySparkException, Py4JError) as error:
-                raise ConfigError(f"{schema.path}: {first_line(error)}") from error
-            except TypeError as error:  # What PySpark raises for a class that is not there.
-                raise ConfigError(
-                    f"{schema.path}: the session lacks Spark's Avro functions: give spark-submit "
-                    f"--packages {avro_functions()}"
-                ) from error
+                reason = first_line(error)
+                if _NO_AVRO in reason:
+                    reason = (
+                        "the session lacks Spark's Avro functions: give spark-submit --packages "
+                        f"{avro_functions()}"
+                    )
+                raise ConfigError(f"{schema.path}: {reason}") from error
 
     def of(self, rows: DataFrame) -> DataFrame:
         """Add the columns `..._unpacked`, `..._unparsed` and `..._schema_id`."""
