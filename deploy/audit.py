@@ -37,7 +37,7 @@ EXIT_OK, EXIT_FOUND, EXIT_NOT_LOOKED_UP = 0, 1, 3
 ROOT = Path(__file__).parents[1]
 RUNTIME_LOCK, TEST_LOCK = ROOT / "requirements.lock", ROOT / "requirements-test.lock"
 JAR_LOCKS = ROOT / "deploy" / "brokers"
-SPARK_LOCKS = ROOT / "connectors" / "spark"
+SPARK_LOCKS = ROOT / "connectors" / "spark" / "locks"
 
 ALLOWED_LICENCES = frozenset(
     {

@@ -1,6 +1,7 @@
 """`connect-mirror-archive`: keep a flow's topics as Parquet files, and restore them.
 
     connect-mirror-archive mm2.properties --to DIRECTORY [--flow A->B] [--topics REGEX]
+                           [--value-schema FILE] [--key-schema FILE]
                            [--every SECONDS] [--plan] [--json FILE]
     connect-mirror-archive mm2.properties --restore DIRECTORY [--flow A->B] [--topics REGEX]
                            [--plan] [--json FILE]
@@ -24,6 +25,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.copy_jobs import (
@@ -118,6 +120,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="archive what is new in rounds with this pause, until SIGTERM (default: archive to "
         "the ends of the logs, then end)",
     )
+    for column in ("value", "key"):
+        parser.add_argument(
+            f"--{column}-schema",
+            type=Path,
+            metavar="FILE",
+            help=f"also keep {column}s unpacked by this Avro schema (FILE.avsc) or JSON Schema, in "
+            f"the column {column}_unpacked",
+        )
+    parser.add_argument(
+        "--no-schema-ids",
+        action="store_true",
+        help="Avro data have no schema ID before them, as Confluent's serializers write it",
+    )
     parser.add_argument(
         "--format",
         default=PARQUET,
@@ -152,6 +167,8 @@ def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) ->
     """End with the parser's usage error if options exclude each other."""
     if found.to is None and found.every is not None:
         parser.error("--every needs --to: the others end when they are done")
+    if found.to is None and (found.value_schema or found.key_schema):
+        parser.error("--value-schema and --key-schema need --to: a restore uses the bytes")
     if found.plan and (found.every is not None or found.verify is not None):
         other = "--every" if found.verify is None else "--verify"
         parser.error(f"--plan and {other} exclude each other: use one of them")
@@ -191,17 +208,27 @@ def _archive(arguments: argparse.Namespace) -> int:
     from api.cli.output.backfill import ProgressView
     from api.cli.processes.stop_signals import StopSignal
     from connectors.archive.session import ArchiveSession
+    from connectors.archive.unpacking import Unpacking, read_schema
     from connectors.mirror.history.jobs import JobHistory
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session
+    from connectors.spark.properties import with_avro
 
     flow = named_flow(arguments.config, arguments.flow)
     view = ProgressView()
+    paths = {"value": arguments.value_schema, "key": arguments.key_schema}
+    headed = not arguments.no_schema_ids
+    unpacking = Unpacking(
+        {name: read_schema(path, headed=headed) for name, path in paths.items() if path is not None}
+    )
+    properties = with_avro(flow.properties) if unpacking.needs_avro else flow.properties
     with ExitStack() as stack:
-        session = stack.enter_context(closing(ArchiveSession(flow, _pattern(arguments), view.say)))
+        session = stack.enter_context(
+            closing(ArchiveSession(flow, _pattern(arguments), view.say, unpacking))
+        )
         if not arguments.plan:
             session.take_lock()
-        spark = stack.enter_context(own_session(PROGRAM, flow.properties, frames=True))
+        spark = stack.enter_context(own_session(PROGRAM, properties, frames=True))
         if arguments.plan:
             return _show_plan(arguments, session.look(spark, arguments.to), (), "Archive")
         session.open(spark, arguments.to)

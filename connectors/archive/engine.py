@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyspark  # noqa: F401 - before its parts
 from pyspark.accumulators import _accumulatorRegistry
-from pyspark.sql import SparkSession
+from pyspark.sql import Observation, SparkSession
 
 from connect.errors import RetriableError
 from connectors.archive.files import ArchiveFiles
@@ -24,6 +24,7 @@ from connectors.archive.reader import (
 )
 from connectors.archive.rows import WRITE_SCHEMA
 from connectors.archive.store import STAGING
+from connectors.archive.unpacking import Unpacking
 from connectors.mirror.backfill.scheduler import Chunk
 from connectors.spark.arrow import map_batches
 from connectors.spark.errors import job_errors
@@ -37,11 +38,12 @@ _ROW_GROUP_BYTES = 32 * 1024 * 1024
 
 class StagedPiece(NamedTuple):
     """The ranges of a piece, and where their files are now, by their final names. `folder`: to be
-    deleted once they are moved."""
+    deleted once they are moved. `unparsed`: keys and values that no schema unpacks."""
 
     ranges: Sequence[ArchivedRange]
     staged: dict[str, str]
     folder: str
+    unparsed: int
 
 
 ArchiveEngine = Callable[[Chunk], StagedPiece]
@@ -49,26 +51,34 @@ ArchiveEngine = Callable[[Chunk], StagedPiece]
 Raises one of `connect.errors`."""
 
 
-def archive_engine(session: SparkSession, setup: SourceSetup, files: ArchiveFiles) -> ArchiveEngine:
+def archive_engine(
+    session: SparkSession, setup: SourceSetup, files: ArchiveFiles, unpacking: Unpacking
+) -> ArchiveEngine:
     """Return an engine that reads on this session's executors."""
 
     def archive(piece: Chunk) -> StagedPiece:
         wanted = [(*each.source, each.start, each.end) for each in piece.ranges]
         folder = f"{STAGING}/{uuid.uuid4().hex}"
-        measures = _write(session, setup, wanted, files.path(folder))
+        measures, unparsed = _write(session, setup, unpacking, wanted, files.path(folder))
         parts = {
             int(found[1]): f"{folder}/{name}"
             for name in files.names(folder)
             if (found := _PART.fullmatch(name))
         }
-        return StagedPiece(*_staged(wanted, measures, parts, files.root), folder)
+        return StagedPiece(*_staged(wanted, measures, parts, files.root), folder, unparsed)
 
     return archive
 
 
 def _write(
-    session: SparkSession, setup: SourceSetup, wanted: list[WantedRange], folder: str
-) -> dict[int, Measure]:
+    session: SparkSession,
+    setup: SourceSetup,
+    unpacking: Unpacking,
+    wanted: list[WantedRange],
+    folder: str,
+) -> tuple[dict[int, Measure], int]:
+    """Write the files of a piece. Returns the measures of its ranges, and how many keys and values
+    were not unpacked."""
     context = session.sparkContext
     measures = context.accumulator({}, Measures())
     offsets = sum(end - start for _, _, start, end in wanted)
@@ -76,12 +86,17 @@ def _write(
         context.setJobDescription(f"Archive, {len(wanted)} partitions, {offsets:,} offsets")
         numbers = session.range(0, len(wanted), 1, len(wanted))
         rows = map_batches(numbers, range_reader(setup, wanted, measures), WRITE_SCHEMA)
+        counted = Observation()
+        if unpacking:
+            rows = unpacking.of(rows)
+            rows = rows.observe(counted, unpacking.unparsed().alias("unparsed"))
         rows.write.option("compression", "zstd").option(
             "parquet.block.size", _ROW_GROUP_BYTES
         ).parquet(folder)
+        unparsed = int(counted.get["unparsed"]) if unpacking else 0
     # PySpark would keep it for the life of the process, of which there may be a million pieces.
     _accumulatorRegistry.pop(measures.aid, None)
-    return measures.value
+    return measures.value, unparsed
 
 
 def _staged(

@@ -118,7 +118,7 @@ class ArchiveJob:
         if error is not None:
             self._failed(piece, error)
             return
-        ranges, staged, folder = done.result(timeout=0)
+        ranges, staged, folder, unparsed = done.result(timeout=0)
         topics = {each.topic: self._plan.topics[each.topic] for each in ranges}
         self._store.commit(ranges, topics, staged)
         self._store.files.delete(folder)
@@ -127,6 +127,12 @@ class ArchiveJob:
             for each in ranges
         ]
         self._dealer.copied(piece, advances, self._clock.monotonic())
+        if unparsed:
+            _LOG.warning(
+                "%s: %d keys or values do not parse by their schema: only their bytes are archived",
+                ", ".join(sorted(topics)),
+                unparsed,
+            )
         for each in ranges:
             if each.lost:
                 _LOG.warning(

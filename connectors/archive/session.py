@@ -17,6 +17,7 @@ from connectors.archive.job import ArchiveJob
 from connectors.archive.reader import SourceSetup
 from connectors.archive.store import ArchiveStore
 from connectors.archive.survey import SourceSurvey
+from connectors.archive.unpacking import Unpacking
 from connectors.mirror.backfill.job import JobOutcome
 from connectors.mirror.backfill.lock import JobLock
 from connectors.mirror.backfill.progress import JobProgress
@@ -41,10 +42,12 @@ class ArchiveSession:
         flow: DedicatedFlow,
         pattern: re.Pattern[str] | None,
         say: Callable[[str], None],
+        unpacking: Unpacking | None = None,
     ) -> None:
         """`pattern`: for whole names of topics; None: the flow's topics. `say` receives a sentence
-        for the user when the session has to wait."""
+        for the user when the session has to wait. `unpacking`: None for nothing."""
         self._flow = flow
+        self._unpacking = unpacking or Unpacking()
         self._say = say
         self._closing = ExitStack()
         self._survey = SourceSurvey(flow, pattern)
@@ -77,8 +80,10 @@ class ArchiveSession:
         self._lock.acquire(self._say)
 
     def open(self, session: SparkSession, directory: str) -> ArchiveStore:
-        """Open the directory, under the lock. Raises `ArchiveRefused`."""
+        """Open the directory, under the lock. Raises `ArchiveRefused`, and `ConfigError` for a
+        schema that Spark does not accept."""
         assert self._lock is not None, "call take_lock before open"
+        self._unpacking.check(session)
         files = ArchiveFiles(session, directory)
         alias = self._flow.config.source_cluster_alias
         self._session = session
@@ -100,7 +105,8 @@ class ArchiveSession:
         assert session is not None
         assert lock is not None
         lock.check()
-        engine = archive_engine(session, SourceSetup(self._survey.consumer), store.files)
+        setup = SourceSetup(self._survey.consumer)
+        engine = archive_engine(session, setup, store.files, self._unpacking)
         plan = self._survey.plan(store.ledger)
         self.jobs = plan.jobs
         job = ArchiveJob(

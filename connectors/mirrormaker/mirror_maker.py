@@ -43,6 +43,7 @@ from connectors.mirrormaker.flow_plans import (
     worker_topics,
 )
 from connectors.mirrormaker.mirror_flow import FlowHerder, FlowPlan, FlowState, MirrorFlow
+from connectors.mirrormaker.spark_at_launch import start_spark
 
 __all__ = ["InternalRest", "MirrorMaker"]
 
@@ -179,6 +180,8 @@ class MirrorMaker:
         self._say_what_is_not_enabled()
         for flow in self._flows.values():
             flow.start()
+        plans = [flow.plan for flow in self._flows.values() if mirrors(flow.plan)]
+        start_spark((each.name, resolved_source_config(self._config, each)) for each in plans)
 
     def stop(self, deadline: Deadline) -> bool:
         """Stop all flows in parallel and store the final offsets. Returns False if some did not

@@ -1,4 +1,4 @@
-"""Checks that Spark's Kafka source is the one that this program was tested with.
+"""Checks that Spark's Kafka source and Avro functions are those that this program was tested with.
 
 Ivy downloads it when the JVM starts, and knows no SHA-256. So its jars are compared with those of
 a lock file before anything runs that could use them.
@@ -13,33 +13,43 @@ from pathlib import Path
 
 from connect.errors import ConfigError
 from connect.pinned_jars import PinnedJar, read_lock
-from connectors.spark.versions import kafka_connector, pyspark_version
+from connectors.spark.versions import avro_functions, kafka_connector, pyspark_version
 
-__all__ = ["check_connector_jars", "connector_lock"]
+__all__ = ["avro_lock", "check_connector_jars", "connector_lock"]
 
 log = logging.getLogger(__name__)
 
 _PACKAGES, _IVY = "spark.jars.packages", "spark.jars.ivy"
+_LOCKS = Path(__file__).with_name("locks")
 
 
 def connector_lock(version: str) -> Path:
-    """Return the path of the lock file for this version of Spark, whether or not it exists."""
-    return Path(__file__).with_name(f"kafka-connector-{version}.lock")
+    """Return the path of the Kafka source's lock file for this version of Spark, whether or not it
+    exists."""
+    return _LOCKS / f"kafka-connector-{version}.lock"
+
+
+def avro_lock(version: str) -> Path:
+    """Return the path of the lock file of the Avro functions, as `connector_lock`."""
+    return _LOCKS / f"spark-avro-{version}.lock"
 
 
 def check_connector_jars(props: Mapping[str, str]) -> None:
-    """Raise `ConfigError` if a jar that Ivy downloaded for Spark's Kafka source is not the pinned
-    one. `props`: of a session whose JVM has started. For a version of Spark that is not pinned this
-    only logs a warning."""
-    if kafka_connector() not in props.get(_PACKAGES, "").split(","):
-        return
-    version = pyspark_version() or ""
-    lock = connector_lock(version)
+    """Raise `ConfigError` if a jar that Ivy downloaded for Spark's Kafka source or Avro functions
+    is not the pinned one. `props`: of a session whose JVM has started. For a version of Spark that
+    is not pinned this only logs a warning."""
+    packages, version = props.get(_PACKAGES, "").split(","), pyspark_version() or ""
+    if kafka_connector() in packages:
+        _check_package(kafka_connector(), connector_lock(version), props)
+    if avro_functions() in packages:
+        _check_package(avro_functions(), avro_lock(version), props)
+
+
+def _check_package(package: str, lock: Path, props: Mapping[str, str]) -> None:
     if not lock.exists():
         log.warning(
-            "The jars of %s are used unchecked: no SHA-256 is known of them for Spark %s",
-            kafka_connector(),
-            version,
+            "The jars of %s are used unchecked: no SHA-256 is known of them for this version",
+            package,
         )
         return
     folder = Path(props[_IVY]).expanduser() / "jars"
@@ -48,7 +58,7 @@ def check_connector_jars(props: Mapping[str, str]) -> None:
     there = {path: jar for path, jar in pinned.items() if path.exists()}
     if not there:
         raise ConfigError(
-            f"Spark's Kafka source cannot be checked: none of its jars is in {folder}",
+            f"{package} cannot be checked: none of its jars is in {folder}",
             key=_PACKAGES,
         )
     for path, jar in there.items():

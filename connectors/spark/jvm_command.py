@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pyspark
 
+from connect.cache_directory import cache_directory
+from connectors.spark.class_archive import class_archive, using
 from connectors.spark.properties import DEFAULT_MASTER, MASTER, is_local
 
 __all__ = ["driver_command", "lower_cpu_priority", "spark_home"]
@@ -69,6 +71,7 @@ def driver_command(java: Path, properties_file: Path, properties: Mapping[str, s
         os.pathsep.join(_class_path(home, properties)),
         f"-Xmx{properties.get('spark.driver.memory', '1g')}",
         *_OPTIONS,
+        *using(class_archive(java, home, cache_directory()), options),
         *shlex.split(options),
         _MAIN,
         "--properties-file",

@@ -15,7 +15,12 @@ from connect.clock import Deadline
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.properties import MASTER
 from connectors.spark.requirements import require_spark
-from connectors.spark.session import SharedSession, SparkLease, SparkPhase
+from connectors.spark.session import (
+    CLOSE_TIMEOUT_S,
+    SharedSession,
+    SparkLease,
+    SparkPhase,
+)
 
 __all__ = ["Patience", "own_session", "without_retries"]
 
@@ -25,7 +30,7 @@ _POLL_S = 0.2
 
 
 class Patience(NamedTuple):
-    """How long to wait for a session, in seconds."""
+    """How long to wait for a session and its end, in seconds."""
 
     silent: float = 5.0
     """Time before the wait is logged. A local session takes about as long."""
@@ -33,6 +38,8 @@ class Patience(NamedTuple):
     """Total time. A first start may have to download Spark's Kafka source."""
     failed: float = 30.0
     """Time after a first failure. A master that is being restarted is back by then."""
+    end: float = CLOSE_TIMEOUT_S
+    """Time for the JVM to end by itself."""
 
 
 _PATIENCE = Patience()
@@ -73,7 +80,7 @@ def own_session(
             )
         yield session
     finally:
-        shared.close()
+        shared.close(patience.end)
 
 
 def _wait(

@@ -17,7 +17,7 @@ from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Impor
 from connect.config.types import ConfigType, invalid_value
 from connect.config.validators import Range, ValidList
 from connect.errors import ConfigError
-from connectors.spark.versions import kafka_connector
+from connectors.spark.versions import avro_functions, kafka_connector
 
 __all__ = [
     "ALLOWED_PROPERTIES",
@@ -39,6 +39,7 @@ __all__ = [
     "spark_properties",
     "standalone_masters",
     "start_delay_s",
+    "with_avro",
     "worker_properties",
 ]
 
@@ -95,7 +96,10 @@ _IN_SPARK = (
     "org.slf4j:slf4j-api",
     "com.google.code.findbugs:jsr305",
     "org.scala-lang.modules:scala-parallel-collections_2.13",
+    "org.tukaani:xz",
 )
+
+_JAR_KEYS = ("spark.jars.packages", "spark.jars", "spark.driver.extraClassPath")
 
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
 _JVM_FLAGS = "-XX:+UseSerialGC -XX:-UsePerfData -Xshare:auto"
@@ -267,10 +271,15 @@ def standalone_masters(master: str) -> list[tuple[str, int]]:
 
 def has_kafka_connector(props: Mapping[str, str]) -> bool:
     """Whether these properties add Spark's Kafka source, as a package or as a jar."""
-    return any(
-        "spark-sql-kafka-0-10" in props.get(key, "")
-        for key in ("spark.jars.packages", "spark.jars", "spark.driver.extraClassPath")
-    )
+    return any("spark-sql-kafka-0-10" in props.get(key, "") for key in _JAR_KEYS)
+
+
+def with_avro(props: Mapping[str, str]) -> dict[str, str]:
+    """Return these properties, and Spark's Avro functions among their packages."""
+    result = dict(props)
+    if not any("spark-avro_" in result.get(key, "") for key in _JAR_KEYS):
+        _append_packages(result, avro_functions())
+    return result
 
 
 def session_properties(
@@ -297,10 +306,15 @@ def session_properties(
 
 def _add_packages(props: dict[str, str], kafka: bool, cache: Path) -> None:
     if kafka and not has_kafka_connector(props):
-        _append(props, "spark.jars.packages", kafka_connector())
-        _append(props, "spark.jars.excludes", ",".join(_IN_SPARK))
+        _append_packages(props, kafka_connector())
     if "spark.jars.packages" in props:
         props.setdefault("spark.jars.ivy", str(cache / "ivy"))
+
+
+def _append_packages(props: dict[str, str], package: str) -> None:
+    """Add a package of Spark's own, without the dependencies that Spark has."""
+    _append(props, "spark.jars.packages", package)
+    _append(props, "spark.jars.excludes", ",".join(_IN_SPARK))
 
 
 def _append(props: dict[str, str], key: str, value: str) -> None:

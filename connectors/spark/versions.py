@@ -12,6 +12,7 @@ from pathlib import Path
 
 __all__ = [
     "PYSPARK_REQUIREMENT",
+    "avro_functions",
     "kafka_connector",
     "pyspark_version",
     "unsuitable_version",
@@ -44,6 +45,11 @@ def pyspark_version() -> str | None:
 def kafka_connector() -> str:
     """Return the Maven coordinates of Spark's Kafka source, in the same version as PySpark."""
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark_version()}"
+
+
+def avro_functions() -> str:
+    """Return the Maven coordinates of Spark's Avro functions, in the same version as PySpark."""
+    return f"org.apache.spark:spark-avro_2.13:{pyspark_version()}"
 
 
 def unsuitable_version() -> str | None:

@@ -50,6 +50,7 @@ from tests.benchmarks.systems import (
     SYSTEMS,
     USUAL_SYSTEMS,
     System,
+    rotated,
     with_tasks,
 )
 from tests.runs.counts import note
@@ -252,13 +253,6 @@ class Bench:
                     f"idle: {found.partitions:,} partitions, all copied after {found.ready_s:.0f} "
                     f"s, {found.percent_of_core:.1f} % of a core, {found.rss_mib:.0f} MiB"
                 )
-
-
-def rotated(systems: Sequence[System], turn: int) -> list[System]:
-    """The order of this round: every system comes first equally often, because brokers and disks
-    are not the same for the first and the last."""
-    first = turn % len(systems)
-    return [*systems[first:], *systems[:first]]
 
 
 def _say(text: str) -> None:

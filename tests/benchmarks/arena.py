@@ -58,22 +58,26 @@ class Mirror:
     """A mirror that runs. `launched`: monotonic seconds. `ending`: what transformations put after
     the names of topics."""
 
-    def __init__(self, alias: str, process: GuardedProcess, launched: float, ending: str) -> None:
+    def __init__(
+        self, alias: str, system: System, process: GuardedProcess, launched: float, ending: str
+    ) -> None:
         self.alias = alias
         self._ending = ending
+        self._ends = system.ends
         self.process = process
         self.launched = launched
-        self.use = ProcessUse(process.pid)
+        self.use = ProcessUse(process.pid, system.beside())
 
     def remote(self, topic: str) -> str:
         """The name of a topic's copy."""
         return f"{self.alias}.{topic}{self._ending}"
 
-    def check(self) -> None:
-        """Raise with the log's name if the mirror has ended by itself."""
+    def check(self) -> bool:
+        """Whether it has ended by itself, as it may. Raises with the log's name if it may not."""
         status = self.process.poll()
-        if status is not None:
+        if status or (status is not None and not self._ends):
             raise RuntimeError(f"The mirror exited with status {status}; see {self.process.log}")
+        return status is not None
 
 
 class Arena:
@@ -133,7 +137,7 @@ class Arena:
             self._kafka, properties, self._logs / name, self._logs / f"{name}.log"
         )
         try:
-            yield Mirror(alias, process, launched, ending)
+            yield Mirror(alias, system, process, launched, ending)
             process.stop(_STOP_S)
         finally:
             process.close()

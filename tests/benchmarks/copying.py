@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from tests.benchmarks.contents import Digest, digest
 from tests.benchmarks.flows import Flow
 from tests.benchmarks.results import CopyResult
 from tests.benchmarks.systems import System
-from tests.benchmarks.watching import EndOffsets
+from tests.benchmarks.watching import EndOffsets, Usage
 
 __all__ = ["measure_copy"]
 
@@ -50,7 +51,8 @@ def measure_copy(
     contents: Digest | None = None,
 ) -> CopyResult:
     """Copy `topic`, which holds `records` records, into a topic of this run's own. `contents`: of
-    `topic`, which the copy must have; None: only its records are counted.
+    `topic`, which the copy must have, with timestamps if the system keeps them; None: only its
+    records are counted.
 
     Raises `RuntimeError` if the contents differ.
     """
@@ -76,6 +78,7 @@ def measure_copy(
             flow.partitions,
             records,
             headers=not flow.transforms,
+            times=system.keeps_times,
         ):
             raise RuntimeError(f"{system.name} changed records of {flow.name}")
     first = next(sample for sample in samples if sample.records)
@@ -101,7 +104,7 @@ def measure_copy(
         rss_mib=rss,
         first_record_s=first.at - mirror.launched,
         copy_s=samples[-1].at - first.at,
-        cpu_s=samples[-1].mirror_cpu_s,
+        cpu_s=samples[-1].mirror_cpu_s - samples[0].mirror_cpu_s,
         stop_s=stop_s,
         extra_records=extra,
         verified=verified,
@@ -115,17 +118,19 @@ def _watch(
     pause = _SAMPLE_S if partitions < _MANY_PARTITIONS else _MANY_SAMPLE_S
     deadline = Deadline(_START_S + records / _SLOWEST_RATE)
     samples: list[_Sample] = []
+    use = Usage(0.0, 0.0)
     rss = 0.0
     waiting = threading.Event()
     with EndOffsets(arena.target, mirror.remote(topic), partitions) as ends:
         while not samples or samples[-1].records < records:
-            mirror.check()
             if deadline.expired():
                 done = samples[-1].records
                 raise DeadlineExceeded(
                     f"{done:.0f} of {records} records were copied in time; see {mirror.process.log}"
                 )
-            use = mirror.use.now()
+            ended = mirror.check()
+            with suppress(psutil.NoSuchProcess):
+                use = use if ended else mirror.use.now()
             rss = max(rss, use.rss_mib)
             times = psutil.cpu_times()
             busy = times.user + times.system + times.nice + times.irq + times.softirq
@@ -134,6 +139,8 @@ def _watch(
                     SYSTEM_CLOCK.monotonic(), ends.total(), use.cpu_s, arena.broker_cpu_s(), busy
                 )
             )
+            if ended and samples[-1].records < records:
+                raise RuntimeError(f"The copy ended before all was there; see {mirror.process.log}")
             waiting.wait(pause)
     return samples, rss
 

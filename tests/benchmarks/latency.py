@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -27,6 +28,7 @@ __all__ = [
     "NO_MIRROR",
     "QUIET",
     "Pace",
+    "measure_behind",
     "measure_busy",
     "measure_direct",
     "measure_latency",
@@ -41,6 +43,7 @@ _GRACE_S = 30.0
 _POLL_S = 0.2
 _WATCH_S = 0.01
 _BESIDE = 500
+_CATCH_UP_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,59 @@ def measure_busy(arena: Arena, system: System, pace: Pace, turn: int) -> Latency
         delete_topics(arena.source, {beside})
 
 
+def measure_behind(
+    arena: Arena, system: System, pace: Pace, topic: str, partitions: int, records: int, turn: int
+) -> LatencyResult:
+    """As `measure_latency`, while the mirror also catches up with `topic`, which holds `records`
+    records. What is sent once it has done so does not count. Raises `RuntimeError` if that is
+    everything."""
+
+    def tuning(alias: str, codec: str) -> Mapping[str, str]:
+        return {**system.tuning(alias, codec), f"{alias}->target.topics": f"{live},{topic}"}
+
+    live = create_topic(arena.source, "latency")
+    try:
+        produce(arena.source, live, [Record(b"first")])
+        with arena.mirror(replace(system, tuning=tuning), live) as mirror:
+            _first_record(arena, mirror, live)
+            before, started = mirror.use.now(), SYSTEM_CLOCK.monotonic()
+            with _behind(arena, mirror, topic, partitions, records) as behind:
+                delays = _delays(
+                    arena.source, live, arena.target, mirror.remote(live), pace, behind
+                )
+            seconds = SYSTEM_CLOCK.monotonic() - started
+            cores = (mirror.use.now().cpu_s - before.cpu_s) / seconds
+        if not delays:
+            raise RuntimeError("The mirror had caught up before a live record counted")
+        return _result(system.name, turn, pace, delays, cores)
+    finally:
+        delete_topics(arena.source, {live})
+
+
+@contextmanager
+def _behind(
+    arena: Arena, mirror: Mirror, topic: str, partitions: int, records: int
+) -> Iterator[Callable[[int], bool]]:
+    """Whether the copy of a topic still lacked records at a time, in monotonic nanoseconds; looked
+    up on a thread of its own."""
+    over = threading.Event()
+    end: list[int] = []
+
+    def look() -> None:
+        with EndOffsets(arena.target, mirror.remote(topic), partitions) as ends:
+            while ends.total() < records and not over.wait(_CATCH_UP_POLL_S):
+                continue
+        end.append(time.monotonic_ns())
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield lambda at: not end or at < end[0]
+    finally:
+        over.set()
+        watcher.join(_GRACE_S)
+
+
 def measure_direct(arena: Arena, pace: Pace, turn: int) -> LatencyResult:
     """Without a mirror, from the source: what producer, broker and consumer take by themselves."""
     topic = create_topic(arena.source, "latency")
@@ -153,8 +209,16 @@ def _result(system: str, turn: int, pace: Pace, delays: list[float], cores: floa
     )
 
 
-def _delays(source: str, topic: str, target: str, remote: str, pace: Pace) -> list[float]:
-    """Milliseconds of every counted record. The consumer polls one record at a time."""
+def _delays(
+    source: str,
+    topic: str,
+    target: str,
+    remote: str,
+    pace: Pace,
+    counts: Callable[[int], bool] = lambda _sent: True,
+) -> list[float]:
+    """Milliseconds of every counted record. The consumer polls one record at a time, until one was
+    sent when it does not count."""
     consumer = Consumer(
         {
             "bootstrap.servers": target,
@@ -182,6 +246,8 @@ def _delays(source: str, topic: str, target: str, remote: str, pace: Pace) -> li
             if error is not None or not isinstance(value, bytes):
                 raise KafkaException(error)
             number, sent = STAMP.unpack_from(value)
+            if not counts(sent):
+                return delays
             if number >= skipped:
                 delays.append((now - sent) / 1e6)
         if pacer.wait(_GRACE_S):

@@ -1,6 +1,7 @@
-"""What Spark jobs cost: translation, config sync, and doing nothing.
+"""What Spark jobs cost: translation, config sync, doing nothing, and the first of a session.
 
-    python -m tests.benchmarks.spark [--parts small,idle,translation,configs] [--master local[2]]
+    python -m tests.benchmarks.spark [--parts first,small,idle,translation,configs]
+                                     [--master local[2]]
 
 Needs no brokers: tables are made in memory. Nothing else should run on the machine. Memory is
 resident, of the driver's JVM and of this process, at its highest.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -35,12 +36,15 @@ from connectors.mirror.spark.tables import (
 )
 from connectors.mirror.spark.translate.map_breaks import map_breaks
 from connectors.mirror.spark.translate.translate import translate
-from connectors.spark.arrow import collect
+from connectors.spark import rdd
+from connectors.spark.arrow import collect, map_batches
 from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import shared_session
+from tests.support.spark import session_on
 from tests.support.waiting import wait_until
 
-PARTS = ("small", "idle", "translation", "configs")
+FIRST, FIRST_ROUNDS = "first", 3
+PARTS = (FIRST, "small", "idle", "translation", "configs")
 GROUPS, PARTITIONS, SYNCS_TOTAL = 10_000, 100, 1_000_000
 CONFIG_TOPICS, CONFIGS_EACH, CONFIGS_DIFFERENT = 5_000, 35, 50
 SMALL_GROUPS, SMALL_RUNS, IDLE_MEASURED_S = 100, 20, 60.0
@@ -204,6 +208,31 @@ def idle(session: SparkSession) -> None:
         print(f"  idle minute {number + 1}: {share:.2f} % of a core; {use}", flush=True)
 
 
+def first(master: str) -> None:
+    """The first job on an RDD, as copies are, and the first query; each in new sessions."""
+
+    def query(session: SparkSession) -> object:
+        return collect(map_batches(session.range(1), _same, "id bigint"))
+
+    jobs: Mapping[str, Callable[[SparkSession], object]] = {
+        "job on an RDD": lambda session: rdd.collect(
+            session.sparkContext.parallelize([0], 1).map(str)
+        ),
+        "query": query,
+    }
+    print("The first of a session:")
+    for number in range(FIRST_ROUNDS):
+        for name, job in list(jobs.items())[:: -1 if number % 2 else 1]:
+            with session_on({"spark.master": master}) as session:
+                began = SYSTEM_CLOCK.monotonic()
+                job(session)
+                print(f"  {name}: {SYSTEM_CLOCK.monotonic() - began:.2f} s", flush=True)
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return batches
+
+
 def _twice(name: str, step: Callable[[], int]) -> None:
     for which in ("first", "again"):
         with measured() as use:
@@ -216,13 +245,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--parts", default=",".join(PARTS), help="of %(default)s")
     parser.add_argument("--master", default="local[2]")
     arguments = parser.parse_args(argv)
+    names = arguments.parts.split(",")
+    if FIRST in names:
+        first(arguments.master)
+        names.remove(FIRST)
+    if not names:
+        return 0
     shared, began = shared_session(), SYSTEM_CLOCK.monotonic()
     lease = shared.acquire("benchmark", {"spark.master": arguments.master})
     session = wait_until(lambda: lease.session, 120.0, "Spark is ready")
     assert session is not None
     print(f"session ready in {SYSTEM_CLOCK.monotonic() - began:.1f} s")
     parts = {"small": small, "idle": idle, "translation": translation, "configs": configs}
-    for name in arguments.parts.split(","):
+    for name in names:
         parts[name](session)
     shared.close()
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ __all__ = [
     "USUAL_SYSTEMS",
     "System",
     "flow_properties",
+    "rotated",
     "with_tasks",
 ]
 
@@ -46,12 +47,17 @@ _JVM = JvmOptions(
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """`tuning`: properties on top of the flow's, by the source's alias and the topics' codec."""
+    """`tuning`: properties on top of the flow's, by the source's alias and the topics' codec.
+    `beside`: processes that work for it and are not its children. `ends`: by itself, when all is
+    copied. `keeps_times`: the records' timestamps."""
 
     name: str
     words: str
     start: Callable[[KafkaRuntime, Mapping[str, str], Path, Path], GuardedProcess]
     tuning: Callable[[str, str], Mapping[str, str]]
+    beside: Callable[[], Sequence[int]] = tuple
+    ends: bool = False
+    keeps_times: bool = True
 
 
 _COPY_ONLY = {
@@ -174,6 +180,13 @@ SYSTEMS: Mapping[str, System] = {
         ),
     )
 }
+
+
+def rotated(systems: Sequence[System], turn: int) -> list[System]:
+    """The order of this round: every system comes first equally often, because brokers and disks
+    are not the same for the first and the last."""
+    first = turn % len(systems)
+    return [*systems[first:], *systems[:first]]
 
 
 def with_tasks(system: System, tasks: int) -> System:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -93,23 +94,26 @@ class Usage(NamedTuple):
 
 
 class ProcessUse:
-    """CPU and memory of a process and its children."""
+    """CPU and memory of a process, of those beside it, and of the children of all."""
 
-    def __init__(self, pid: int) -> None:
-        self._process = psutil.Process(pid)
+    def __init__(self, pid: int, beside: Sequence[int] = ()) -> None:
+        self._processes = [psutil.Process(each) for each in (pid, *beside)]
 
     def now(self) -> Usage:
-        """Raises `psutil.NoSuchProcess` once the process has ended."""
-        cpu, rss = _use(self._process)
-        for child in self._process.children(recursive=True):
-            # One that has ended meanwhile counts no more.
-            with suppress(psutil.NoSuchProcess):
-                its_cpu, its_rss = _use(child)
-                cpu, rss = cpu + its_cpu, rss + its_rss
+        """Raises `psutil.NoSuchProcess` once one of the processes has ended."""
+        cpu, rss = 0.0, 0
+        for process in self._processes:
+            own_cpu, own_rss = _use(process)
+            cpu, rss = cpu + own_cpu, rss + own_rss
+            for child in process.children(recursive=True):
+                # One that has ended meanwhile counts no more.
+                with suppress(psutil.NoSuchProcess):
+                    its_cpu, its_rss = _use(child)
+                    cpu, rss = cpu + its_cpu, rss + its_rss
         return Usage(cpu, rss / _MIB)
 
 
-def _use(process: psutil.Process) -> tuple[float, float]:
+def _use(process: psutil.Process) -> tuple[float, int]:
     """CPU seconds until now, and resident bytes."""
     with process.oneshot():
         times = process.cpu_times()

@@ -16,6 +16,7 @@ from connectors.archive.restore import ArchiveReader, RestoreSurvey, restore_eng
 from connectors.archive.restorer import TargetSetup
 from connectors.archive.session import ArchiveSession
 from connectors.archive.store import ArchiveStore
+from connectors.archive.unpacking import Unpacking
 from connectors.mirror.backfill.engines import PieceEngine
 from connectors.mirror.backfill.scheduler import SchedulerOptions
 from connectors.mirror.backfill.session import BackfillSession
@@ -33,12 +34,13 @@ def archive(
     topics: str | None = None,
     piece_bytes: int = 20_000,
     wrapped: Callable[[ArchiveEngine], ArchiveEngine] = lambda engine: engine,
+    unpacking: Unpacking | None = None,
 ) -> ArchiveStore:
     """Archive what the source has into `directory / "archive"`. `wrapped`: something between the
     job and its engine."""
     flow = named_flow(properties_file(properties, directory), None)
     pattern = None if topics is None else re.compile(topics)
-    with closing(ArchiveSession(flow, pattern, print)) as session:
+    with closing(ArchiveSession(flow, pattern, print, unpacking)) as session:
         session.take_lock()
         store = session.open(spark, str(directory / "archive"))
         done = session.round(

@@ -105,6 +105,13 @@ class SparkCluster:
             raise
         return self
 
+    @property
+    def pids(self) -> list[int]:
+        """Return the process IDs of the master and the workers. Executors and their Python are
+        children of a worker."""
+        found = [self._master, *self._workers.values()]
+        return [process.pid for process in found if process is not None]
+
     def add_worker(self, timeout_s: float = _START_TIMEOUT_S) -> int:
         """Add a worker and return its number."""
         before = len(self.workers)

@@ -119,7 +119,7 @@ INSIDE: dict[str, list[str]] = {
     ],
     "connectors.mirrormaker": [
         "config replication_loops required_permissions",
-        "mirror_flow",
+        "mirror_flow spark_at_launch",
         "flow_plans",
         "mirror_maker permissions",
         "check flow_lookup",

@@ -113,5 +113,8 @@ def test_live_records_do_not_wait_behind_a_catch_up(
         assert p99 < P99_S
         wait_until(lambda: min(map(copied, large)) >= RECORDS, START_S, "the rest")
         stop_cleanly(mirror, log)
+    told = log.read_text()
+    assert told.index("starting it while the worker joins") < told.index("is ready on local[2]")
+    assert told.count("is ready on") == 1, "the task has the session of the launch"
     copy = read_partition(target, flow.remote(live), isolation="read_committed")
     assert contents(copy) == contents(read_partition(source, live))

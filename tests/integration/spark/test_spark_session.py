@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from api.cli import spark_archive
 from connect.errors import ConfigError
 from connectors.spark.job_runner import PeriodicJob, PeriodicWork
 from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
-from tests.support.spark import SPARK, ready_session
+from tests.support.spark import SPARK, ready_session, session_on
 from tests.support.waiting import wait_until
 
 WAIT_S = 30.0
@@ -249,3 +251,21 @@ def test_a_lost_driver_is_replaced(spark: SparkSession, capfd: pytest.CaptureFix
     assert ready_session(shared).range(2).count() == 2
     said = capfd.readouterr()
     assert "Traceback" not in said.out + said.err
+
+
+@pytest.mark.slow
+def test_archived_classes_are_mapped_and_others_are_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `-Xshare:on` a JVM that cannot map its archive does not start."""
+    monkeypatch.setenv("KAFKA_CONNECT_MIRROR_CACHE", str(tmp_path / "a cache"))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert spark_archive.main(["--driver-classes"]) == 0
+    (archive,) = (tmp_path / "a cache" / "spark").iterdir()
+    assert str(archive) in capsys.readouterr().out
+    must = {"spark.master": "local[1]", "spark.driver.extraJavaOptions": "-Xshare:on"}
+    with session_on(must) as session:
+        assert session.range(3).count() == 3
+    archive.write_bytes(b"no archive")
+    with session_on({"spark.master": "local[1]"}) as session:
+        assert session.range(3).count() == 3

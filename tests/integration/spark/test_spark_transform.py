@@ -174,7 +174,7 @@ def test_a_failing_function_copies_nothing_and_is_quoted(
         def raises(_: bytes) -> bytes:
             raise ValueError("cannot read this value")
 
-        return records.withColumn("value", F.udf(raises, "binary")("value"))
+        return records.withColumn("value", F.udf(raises, "binary", useArrow=False)("value"))
 
     with pytest.raises(SparkJobFailed, match="cannot read this value"):
         FlowTransform("test", fails).copy(spark, between, shard, LIMITS)

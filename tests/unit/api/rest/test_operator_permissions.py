@@ -79,6 +79,44 @@ def test_the_operator_allows_further_properties_of_spark() -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        "SELECT topic, partition, offset, java_method('java.lang.Runtime', 'getRuntime') AS value "
+        "FROM records",
+        "/tmp/uploaded.py:change",
+        "os:system",
+        "an-entry-point",
+    ],
+)
+def test_a_connector_may_not_bring_a_transformation(value: str) -> None:
+    """Not when it is created, nor by a validation, a change of its config or a patch of it."""
+    key = "mirror.transform"
+    mine = {**MIRROR, key: value}
+    with standalone_rest({"mirror.transform.topics": ".*"}) as url:
+        assert create(url, "c", MIRROR).status == 201
+        refused = [
+            create(url, "d", mine),
+            call(url, "PUT", "/connectors/c/config", mine),
+            call(url, "PATCH", "/connectors/c/config", {key: value}),
+        ]
+        checked = call(url, "PUT", "/connector-plugins/MirrorSource/config/validate", mine).json()
+        assert key not in call(url, "GET", "/connectors/c").json()["config"]
+    for got in refused:
+        assert got.status == 400
+        assert f"Invalid value {value} for configuration {key}" in got.error[1]
+        assert "its operator can set the same key" in got.error[1]
+    (named,) = [each["value"] for each in checked["configs"] if each["value"]["name"] == key]
+    assert named["errors"]
+
+
+def test_a_connector_may_use_the_transformation_of_its_operator() -> None:
+    query = {"mirror.transform": "SELECT topic, partition, offset FROM records"}
+    assert answer({**MIRROR, "mirror.engine": "spark", **query}, query) == ""
+    other = {"mirror.transform": "SELECT * FROM records"}
+    assert "its operator" in answer({**MIRROR, "mirror.engine": "spark", **other}, query)
+
+
+@pytest.mark.parametrize(
     "prefix", ["source.cluster.", "target.producer.", "consumer.override.", ""]
 )
 @pytest.mark.parametrize("url", [TOKENS, "file:///etc/passwd", "http://169.254.169.254/"])

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.spark.jvm_command import driver_command, lower_cpu_priority
+from connectors.spark.class_archive import class_archive
+from connectors.spark.jvm_command import driver_command, lower_cpu_priority, spark_home
 
 AUTOGROUP = Path("/proc/self/autogroup")
 JAVA, FILE = Path("/jre/bin/java"), Path("/dir/spark.properties")
@@ -40,6 +41,25 @@ def test_a_local_driver_is_started_without_shells_and_without_the_vector_module(
     assert paths[0] == "/extra.jar"
     assert paths[-1].endswith("jars/*")
     assert command[-3:] == ["--properties-file", str(FILE), "pyspark-shell"]
+
+
+def test_a_local_driver_maps_the_classes_that_were_archived_for_its_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAFKA_CONNECT_MIRROR_CACHE", str(tmp_path))
+
+    def archives(java: Path, options: str = "") -> list[str]:
+        props = {"spark.master": "local[2]", "spark.driver.extraJavaOptions": options}
+        found = driver_command(java, FILE, props)
+        return [each for each in found if each.startswith("-XX:SharedArchiveFile=")]
+
+    assert archives(JAVA) == []
+    archive = class_archive(JAVA, spark_home(), tmp_path)
+    archive.parent.mkdir()
+    archive.touch()
+    assert archives(JAVA) == [f"-XX:SharedArchiveFile={archive}"]
+    assert archives(Path("/other/bin/java")) == []
+    assert archives(JAVA, "-XX:ArchiveClassesAtExit=/new.jsa") == []
 
 
 @pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://h", "local-cluster[1,1,512]"])
