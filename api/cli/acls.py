@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from api.cli.output.formats import FORMATS, print_result
+from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
 from connect.clients.permissions import Operation, Resource
 from connect.errors import ConfigError
@@ -14,8 +16,9 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.permissions import permissions_by_cluster
 from connectors.mirrormaker.required_permissions import TOOLS, Pattern, RequiredPermission
 
-__all__ = ["add_arguments", "add_options", "kafka_acls_commands", "run"]
+__all__ = ["add_arguments", "add_options", "add_output_option", "kafka_acls_commands", "run"]
 
+_COLUMNS = ("cluster", "principal", "operation", "resource", "name", "pattern")
 _TOOLS = {tool.value.replace(" --", "-"): tool for tool in TOOLS}
 
 
@@ -52,6 +55,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_output_option(parser: argparse.ArgumentParser) -> None:
+    """Declare `-o`: without it commands are printed, with it the ACLs themselves."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=FORMATS,
+        help="print the ACLs in this format (default: kafka-acls.sh commands)",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the commands, by cluster. Contacts no cluster. Raises `ConfigError`."""
     kind, _, name = arguments.principal.partition(":")
@@ -71,12 +84,40 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{known}"
             )
         found = {arguments.cluster: found[arguments.cluster]}
+    print_result(
+        arguments,
+        lambda: [
+            dict(zip(_COLUMNS, row, strict=True)) for row in _rows(arguments.principal, found)
+        ],
+        lambda output: (
+            _print_commands(config, arguments.principal, found)
+            if output is None
+            else table_printer(output=output).table(
+                "ACLs", _COLUMNS, list(_rows(arguments.principal, found))
+            )
+        ),
+    )
+    return EXIT_OK
+
+
+def _rows(
+    principal: str, found: Mapping[str, Sequence[RequiredPermission]]
+) -> Iterator[tuple[str, ...]]:
+    for alias, permissions in found.items():
+        for each in permissions:
+            pattern = "prefixed" if each.pattern.prefixed else "literal"
+            resource = (each.resource.value, each.pattern.name, pattern)
+            yield (alias, principal, str(each.operation), *resource)
+
+
+def _print_commands(
+    config: MirrorMakerConfig, principal: str, found: Mapping[str, Sequence[RequiredPermission]]
+) -> None:
     for alias, permissions in found.items():
         servers = config.client_config(alias)["bootstrap.servers"].replace(" ", "")
         print(f"# cluster {alias}")
-        for line in kafka_acls_commands(servers, arguments.principal, permissions):
+        for line in kafka_acls_commands(servers, principal, permissions):
             print(line)
-    return EXIT_OK
 
 
 def kafka_acls_commands(

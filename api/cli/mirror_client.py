@@ -57,6 +57,7 @@ __all__ = [
     "add_topics_options",
     "add_translate_options",
     "command",
+    "history_url",
     "main",
     "run_clusters",
     "run_history",
@@ -249,12 +250,12 @@ def run_topics(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def run_history(arguments: argparse.Namespace, output: Output) -> int:
-    url = _history_url(arguments)
-    output.events(read_events(url, max(1, arguments.limit)))
+    output.events(read_events(history_url(arguments), max(1, arguments.limit)))
     return EXIT_OK
 
 
-def _history_url(arguments: argparse.Namespace) -> SecretStr | None:
+def history_url(arguments: argparse.Namespace) -> SecretStr | None:
+    """Return the URL that --url or --url-file gives; None without. Raises `ConfigError`."""
     if arguments.url_file is not None:
         try:
             return SecretStr(Path(arguments.url_file).read_text().strip())

@@ -56,6 +56,7 @@ _ARENAS = 2
 
 _TIMEOUT_S = 60.0
 _INTERRUPTED = 128 + 2
+_NOBODY_READS = 128 + 13
 
 
 class UsageParser(argparse.ArgumentParser):
@@ -184,6 +185,10 @@ def run_program(
         return run(arguments)
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output, such as `head`, has enough. Nothing is left to flush at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NOBODY_READS
     except Exception as error:
         for kind, code in codes:
             if isinstance(error, kind):

@@ -57,27 +57,31 @@ def health_document(
 
 def _well(flows: Mapping[str, Sequence[ConnectorStatus]]) -> str:
     """Return the message of a healthy mirror. It includes rate limits that delay records, because
-    they explain lag, and a clock that is wrong, because lags are then wrong, too."""
-    limits = Counter(
-        limit
+    they explain lag, a clock that is wrong, because lags are then wrong, too, and losses."""
+    partitions = [
+        partition
         for connectors in flows.values()
         for connector in connectors
         for task in connector.tasks
         for partition in task.partitions
+    ]
+    limits = Counter(
+        limit
+        for partition in partitions
         if (limit := partition.details.get("limited_by")) is not None
     )
     waiting = [
         f"{count} partition{' waits' if count == 1 else 's wait'} because of {limit}"
         for limit, count in sorted(limits.items(), key=str)
     ]
-    clock = clock_warning(
-        partition
-        for connectors in flows.values()
-        for connector in connectors
-        for task in connector.tasks
-        for partition in task.partitions
-    )
-    found = ["all connectors and tasks are healthy", *waiting, *([clock] if clock else [])]
+    found = ["all connectors and tasks are healthy", *waiting]
+    if clock := clock_warning(partitions):
+        found.append(clock)
+    if losing := sum(bool(partition.details.get("lost_lately")) for partition in partitions):
+        found.append(
+            f"records of {losing} partition{'s' if losing > 1 else ''} were lost in the last 24"
+            " hours: connect-mirror history has the offsets"
+        )
     return "; ".join(found)
 
 

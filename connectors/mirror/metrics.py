@@ -27,6 +27,8 @@ __all__ = ["CopyTotals", "PartitionMetrics"]
 _CLOCKS_MS = 60_000
 """Clocks that differ by less are no trouble."""
 
+_LATELY_MS = 24 * 3_600_000
+
 
 class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
@@ -102,6 +104,7 @@ class PartitionMetrics:
         "_limited",
         "_loss",
         "_loss_count",
+        "_lost_at_ms",
         "_lost_records",
         "_quarantined",
         "_record_count",
@@ -150,6 +153,7 @@ class PartitionMetrics:
         self._throttled_s = 0.0
         self._loss: tuple[int, float] | None = None
         self._loss_count = 0
+        self._lost_at_ms: int | None = None
         self._lost_records = 0
         self._dropped_count = 0
         self._acked_rate = Rate()
@@ -217,6 +221,7 @@ class PartitionMetrics:
         re-created."""
         self._loss_count += 1
         self._lost_records += records
+        self._lost_at_ms = self._clock.now_ms()
 
     def quarantined(self, records: int) -> None:
         """Count offsets that went to the quarantine topic."""
@@ -270,6 +275,10 @@ class PartitionMetrics:
         clock; None if by less than a minute, which clocks that are kept by NTP never differ by."""
         latency_ms = self.latency_ms(now_ms)
         return round(-latency_ms) if latency_ms is not None and latency_ms < -_CLOCKS_MS else None
+
+    def lost_lately(self, now_ms: int) -> bool:
+        """Return whether records were lost in the last 24 hours, as far as this process knows."""
+        return self._lost_at_ms is not None and now_ms - self._lost_at_ms < _LATELY_MS
 
     def time_to_loss_ms(self) -> int | None:
         """Return the time until records are lost; None if no loss is expected or it is not known

@@ -1,4 +1,4 @@
-"""The metric names in the alert rules and dashboards of deploy/."""
+"""The alert rules, scrape configuration and dashboards of deploy/, and the metric names in them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["ALERTS", "DASHBOARD", "alert_metrics", "dashboard_metrics"]
+__all__ = ["ALERTS", "DASHBOARD", "SCRAPES", "alert_metrics", "dashboard_metrics"]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+SCRAPES = DEPLOY / "compose" / "prometheus.yml"
 DASHBOARD = DEPLOY / "grafana" / "kafka-connect-mirror.json"
 
 _NAME = re.compile(r"\b(?:kafka_connect|process)_\w+")

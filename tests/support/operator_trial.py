@@ -2,7 +2,8 @@
 trouble names it.
 
 The places are those that the docs send an operator to: `/health`, the dashboard (the sentence of
-its flow), the alerts of `deploy/prometheus/alerts.yml` and `connect-mirror why`.
+its flow), the alerts that a Prometheus with `deploy/prometheus/alerts.yml` fires, and
+`connect-mirror why`.
 """
 
 from __future__ import annotations
@@ -13,19 +14,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 
-import yaml
 from confluent_kafka import Producer
-from prometheus_client.parser import text_string_to_metric_families
 
 from connect.errors import DeadlineExceeded
 from tests.support.mirrored import MirroredFlow
-from tests.support.monitoring import ALERTS
+from tests.support.prometheus import Prometheus
 from tests.support.served import page
 from tests.support.waiting import wait_until
 
@@ -35,35 +34,6 @@ NAMED_WITHIN_S = 60.0
 _READY_S = 90.0
 _WHY = [sys.executable, "-m", "api.cli.connect_mirror.main", "why"]
 _PAUSE_S = 0.02
-_SOURCE, _WORKER = "kafka_connect_mirror_mirrorsourceconnector_", "kafka_connect_worker_connector_"
-
-_LOWEST = ("time_to_loss_ms", "connector_healthy")
-
-Samples = Mapping[str, float]
-"""The worst value of each metric: the highest one, but for those of `_LOWEST`."""
-
-_ALERTS: Mapping[str, Callable[[Samples, Samples], bool]] = {
-    "MirrorPartitionStuck": lambda now, _: now.get(f"{_SOURCE}stuck") == 1,
-    "MirrorLosesDataSoon": lambda now, _: (
-        now.get(f"{_SOURCE}time_to_loss_ms", float("inf")) < 4 * 3_600_000
-    ),
-    "MirrorRecordsLost": lambda now, before: (
-        now.get(f"{_SOURCE}loss_count", 0) > before.get(f"{_SOURCE}loss_count", 0)
-    ),
-    "MirrorTaskFailed": lambda now, _: now.get(f"{_WORKER}failed_task_count", 0) > 0,
-    "MirrorUnhealthy": lambda now, _: now.get("kafka_connect_connector_healthy", 1) == 0,
-    "MirrorWorkerMissing": lambda now, _: (
-        not now or now.get(f"{_WORKER}unassigned_task_count", 0) > 0
-    ),
-}
-"""The expressions of the rules, for one flow, without the time for which they must hold."""
-
-
-def _held_s(alert: str) -> float:
-    """For how many seconds the rule's expression must be true."""
-    rules = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
-    held = str(next(rule["for"] for rule in rules if rule["alert"] == alert))
-    return float(held[:-1]) * {"s": 1, "m": 60}[held[-1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +104,13 @@ class Trial:
     listener: str
     file: Path
     topic: str
-    _before: Samples = field(default_factory=dict)
-    _true_since: dict[str, float] = field(default_factory=dict)
+    prometheus: Prometheus
 
     def ready(self) -> None:
-        """Wait until the flow is well, and remember what the metrics say then."""
+        """Wait until the flow is well, and nothing alerts."""
         wait_until(lambda: '"healthy"' in self._health()[:40], _READY_S, "the flow is healthy")
-        self._before = self._samples()
+        wait_until(self.prometheus.scrapes, _READY_S, "Prometheus scrapes the mirror")
+        wait_until(lambda: not self.prometheus.firing(), _READY_S, "no alert")
 
     def named(
         self,
@@ -151,10 +121,9 @@ class Trial:
         health: str | None = None,
         why: str | None = None,
         why_code: int = 3,
-        without: tuple[str, ...] = (),
     ) -> Row:
-        """Wait until each place has `words` (a regular expression), but for those of `without`;
-        `health` and `why` where these need other words. Adds a row to the table.
+        """Wait until each place has `words` (a regular expression); `health` and `why` where these
+        need other words. Adds a row to the table.
 
         Raises `DeadlineExceeded` with the last answers if a place has not named it in a minute.
         """
@@ -165,8 +134,7 @@ class Trial:
             "why": (lambda: self._why(why_code), why or words),
         }
         if alert:
-            asks["alert"] = (lambda: self._alert(alert), re.escape(alert))
-        asks = {place: ask for place, ask in asks.items() if place not in without}
+            asks["alert"] = (lambda: " ".join(self.prometheus.firing()), rf"\b{alert}\b")
         found: dict[str, float] = {}
         last: dict[str, str] = {}
 
@@ -213,26 +181,6 @@ class Trial:
             return page(self.listener, path)
         except (URLError, OSError) as error:
             return f"no answer: {error}"
-
-    def _alert(self, name: str) -> str:
-        """The alert's name once its expression has been true for as long as the rule says."""
-        if not _ALERTS[name](self._samples(), self._before):
-            self._true_since.pop(name, None)
-            return ""
-        since = self._true_since.setdefault(name, time.monotonic())
-        return name if time.monotonic() - since >= _held_s(name) else ""
-
-    def _samples(self) -> Samples:
-        text = self._page("/metrics")
-        found: dict[str, float] = {}
-        if text.startswith("no answer"):
-            return found
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                lowest = sample.name.endswith(_LOWEST)
-                known = found.get(sample.name, sample.value)
-                found[sample.name] = (min if lowest else max)(known, sample.value)
-        return found
 
     def _why(self, code: int) -> str:
         ended = subprocess.run(

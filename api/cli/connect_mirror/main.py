@@ -29,7 +29,7 @@ from api.cli import (
     mirror_client,
     mirror_maker,
 )
-from api.cli.connect_mirror import check, importing, lag, pages, pause, status, why
+from api.cli.connect_mirror import check, history, importing, lag, pages, pause, status, why
 from api.cli.connect_mirror.options import (
     EXIT_DIFFERENT,
     EXIT_FAILED,
@@ -165,14 +165,14 @@ COMMANDS = (
     _Command(
         "history",
         "show lost records, quarantined records and stalls",
-        _with_output(mirror_client.run_history),
-        (mirror_client.add_history_options, add_output_option),
+        _with_output(history.run),
+        (history.add_options, add_output_option),
     ),
     _Command(
         "acls",
         "print kafka-acls.sh commands that grant what flows need",
         acls.run,
-        (*_FILE, acls.add_options),
+        (*_FILE, acls.add_options, acls.add_output_option),
     ),
     _Command(
         "clusters",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
-__all__ = ["add_output_option", "is_document", "print_document", "print_result"]
+__all__ = ["FORMATS", "add_output_option", "is_document", "print_document", "print_result"]
 
 TABLE, TSV, JSON, YAML = FORMATS = ("table", "tsv", "json", "yaml")
 

@@ -86,11 +86,12 @@ class Output:
             return
         self._printer.table(
             "History",
-            ("time (UTC)", "flow", "kind", "action", "offsets", "what"),
+            ("time (UTC)", "flow", "partition", "kind", "action", "offsets", "what"),
             [
                 (
                     f"{datetime.fromtimestamp(each['at_ms'] / 1000, UTC):%Y-%m-%d %H:%M:%S}",
                     f"{each['source']}->{each['target']}",
+                    f"{each['topic']}-{each['partition']}" if each["topic"] else "",
                     each["kind"],
                     each["action"],
                     _span(each),

@@ -236,21 +236,24 @@ class DistributedHerder(AbstractHerder):
         allow_replace: bool,
         initial_state: TargetState | None = None,
     ) -> tuple[bool, ConnectorInfo]:
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
         checked = self._checked_config(name, config)
         created, tasks = self._run(
             f"writing a config for connector {name} to the config topic",
             lambda: self._do.put(name, checked, initial_state, allow_replace=allow_replace),
+            deadline,
         )
         return created, self._info(name, checked, tasks)
 
     def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
         """Apply a patch on the leader only, so that concurrent patches are not lost."""
         stage = f"writing a config for connector {name} to the config topic"
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
         while True:
-            self._run(stage, self._do.need_leader)
+            self._run(stage, self._do.need_leader, deadline)
             base = self.connector_config(name)
             checked = self._checked_config(name, merged_config(base, patch))
-            tasks = self._run(stage, partial(self._do.replace, name, base, checked))
+            tasks = self._run(stage, partial(self._do.replace, name, base, checked), deadline)
             if tasks is not None:
                 return self._info(name, checked, tasks)
 
@@ -308,7 +311,7 @@ class DistributedHerder(AbstractHerder):
         self, name: str, signature: tuple[str | None, str | None], body: bytes
     ) -> None:
         self._check_signature(signature, body)
-        self._fence(name)
+        self._fence(name, self._deadline(REQUEST_TIMEOUT_S))
 
     def task_partitions(
         self, name: str, signature: tuple[str | None, str | None]
@@ -316,11 +319,10 @@ class DistributedHerder(AbstractHerder):
         self._check_signature(signature, partitions_path(name).encode())
         return self._partitions_here(name)
 
-    def _fence(self, name: str) -> None:
+    def _fence(self, name: str, deadline: Deadline) -> None:
         """Return when the connector's earlier tasks can no longer write."""
-        deadline = self._deadline(REQUEST_TIMEOUT_S)
         stage = f"fencing out earlier tasks of connector {name}"
-        fenced = self._run(stage, lambda: self._do.fence(name))
+        fenced = self._run(stage, lambda: self._do.fence(name), deadline)
         await_ready(
             fenced,
             deadline,
@@ -366,12 +368,16 @@ class DistributedHerder(AbstractHerder):
             self._internal_path,
         )
 
-    def _run(self, stage: str, request: Callable[[], T]) -> T:
+    def _run(self, stage: str, request: Callable[[], T], deadline: Deadline | None = None) -> T:
+        """Run a request on the herder's thread. `deadline`: of the REST request that it is a part
+        of, which may have taken a part of its time already."""
+
         def staged() -> T:
             with self._loop.stages.during(stage):
                 return request()
 
-        return self._loop.run(staged, REQUEST_TIMEOUT_S)
+        left_s = REQUEST_TIMEOUT_S if deadline is None else deadline.remaining()
+        return self._loop.run(staged, left_s)
 
     def _set_target(self, name: str, target: TargetState) -> None:
         """Write a target state. Any worker may do so."""
@@ -386,10 +392,11 @@ class DistributedHerder(AbstractHerder):
         meanwhile.
         """
         stage = f"modifying offsets of connector {name}"
+        of_request = self._deadline(REQUEST_TIMEOUT_S)
         if self._config.exactly_once is ExactlyOnceSupport.ENABLED:
-            config = self._run(stage, lambda: self._do.stopped_config(name))
+            config = self._run(stage, lambda: self._do.stopped_config(name), of_request)
             if self._type_of(config) == "source":
-                self._fence(name)
+                self._fence(name, of_request)
         # The thread must return to the group in time, or the coordinator removes the worker.
         longest_s = min(REQUEST_TIMEOUT_S, self._config.timeouts.rebalance_ms / 2000)
 
@@ -397,7 +404,7 @@ class DistributedHerder(AbstractHerder):
             deadline = self._deadline(longest_s)
             return change(self._worker.resolved(self._do.stopped_config(name)), deadline)
 
-        return self._run(stage, checked)
+        return self._run(stage, checked, of_request)
 
     def _check_signature(self, signature: tuple[str | None, str | None], body: bytes) -> None:
         if self._loop.membership.signs:

@@ -220,11 +220,16 @@ class HerderLoop:
         Raises `DeadlineExceeded`; a request that has not started by then is dropped.
         """
 
-        def late() -> str:
-            stage = self.stages.summary()
-            return "Request timed out" if stage is None else f"Request timed out. {stage}"
+        return self.requests.run(request, timeout_s, self._why_late)
 
-        return self.requests.run(request, timeout_s, late)
+    def _why_late(self) -> str:
+        """Return Java's sentence about what the worker does, and what keeps it from serving."""
+        stage = self.stages.summary()
+        found = "Request timed out" if stage is None else f"Request timed out. {stage}"
+        for reason in (self.leading.trouble, self.why_outside()):
+            if reason is not None and reason not in found:
+                found = f"{found.removesuffix('.')}. {reason}"
+        return found
 
     def post(self, delay_s: float, command: Callable[[], None]) -> None:
         """Run a command in a turn of the herder after a delay. Its errors are logged."""

@@ -343,6 +343,7 @@ def _health(partition: PartitionCopy, now_ms: int) -> PartitionHealth:
             "limited_by": partition.limited_by,
             "undecided": partition.undecided,
             "timestamps_ahead_ms": partition.metrics.timestamps_ahead_ms(now_ms),
+            "lost_lately": partition.metrics.lost_lately(now_ms),
             "target": f"{partition.target[0]}-{partition.target[1]}",
         },
     )

@@ -27,7 +27,7 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UPKEEP_EVERY_S",
     "History",
+    "newest_events",
     "open_history",
     "read",
     "read_events",
@@ -111,15 +112,22 @@ _SHARED: dict[str, History] = {}
 _SHARED_LOCK = threading.Lock()
 
 
-def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
+def read_events(
+    url: SecretStr | None, limit: int, flows: Sequence[tuple[str, str]] | None = None
+) -> list[dict[str, Any]]:
     """Read the newest events, oldest first, each with the columns of `mirror_events`. Without a
-    URL, of all default files. Raises ConfigError if there is no history."""
-    from sqlalchemy import select
+    URL, of all default files. `flows`: only those of these flows, each (source, target). Raises
+    ConfigError if there is no history."""
+    from sqlalchemy import and_, or_, select
 
     from connectors.mirror.history.tables import TABLES
 
     table = TABLES.tables["mirror_events"]
     newest = select(table).order_by(table.c.at_ms.desc(), table.c.id.desc()).limit(limit)
+    if flows is not None:
+        newest = newest.where(
+            or_(*(and_(table.c.source == a, table.c.target == b) for a, b in flows))
+        )
     if url is not None:
         return read(url, newest)[::-1]
     files = default_history_files()
@@ -129,7 +137,12 @@ def read_events(url: SecretStr | None, limit: int) -> list[dict[str, Any]]:
             "history database"
         )
     found = [row for each in files for row in read(SecretStr(f"sqlite:///{each}"), newest)]
-    return sorted(found, key=lambda row: (row["at_ms"], row["id"]))[-limit:]
+    return newest_events(found, limit)
+
+
+def newest_events(events: Iterable[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """Return the newest of these events, oldest first."""
+    return sorted(events, key=lambda row: (row["at_ms"], row["id"]))[-limit:]
 
 
 def there_is(url: SecretStr) -> bool:

@@ -167,6 +167,23 @@ def test_the_service_copies_and_its_log_is_readable(service: Service) -> None:
     assert listed == ["root kafka-connect-mirror 640", "kafka-connect-mirror 600"]
 
 
+def test_files_of_kerberos_are_in_reach_of_the_service(service: Service) -> None:
+    """As the page says: a keytab beside the properties or at its usual place, read by the group,
+    and a ticket cache that another unit of the same user renews."""
+    owned = "install -o root -g kafka-connect-mirror -m 0640 /dev/null"
+    keytabs = ("/etc/kafka-connect-mirror/mirror.keytab", "/etc/krb5.keytab")
+    user = "setpriv --reuid kafka-connect-mirror --regid kafka-connect-mirror --clear-groups"
+    inside = f"nsenter --target {service.shows('MainPID')} --mount {user}"
+    for keytab in keytabs:
+        service.machine.run(f"{owned} {keytab}")
+        service.machine.run(f"{inside} test -r {keytab}")
+    kind, _, cache = service.shows("Environment").partition("KRB5CCNAME=")[2].partition(":")
+    assert kind == "FILE"
+    service.machine.run(f"{user} touch {cache.split()[0]}")
+    service.machine.run(f"{inside} test -r {cache.split()[0]}")
+    service.machine.run(f"systemctl restart {UNIT} && test -e {cache.split()[0]}")
+
+
 def test_the_operators_commands_find_the_service(service: Service) -> None:
     service.copies()
     run = service.machine.run

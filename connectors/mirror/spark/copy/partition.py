@@ -202,6 +202,7 @@ class SparkPartition:
                 "high_watermark": self.end,
                 "limited_by": self.limited_by,
                 "timestamps_ahead_ms": self.metrics.timestamps_ahead_ms(now_ms),
+                "lost_lately": self.metrics.lost_lately(now_ms),
                 "target": f"{self.target[0]}-{self.target[1]}",
                 "engine": "spark",
             },

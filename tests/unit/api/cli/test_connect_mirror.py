@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ import yaml
 
 from api.cli import mirror_maker
 from api.cli.connect_mirror.main import COMMANDS, main
+from connect.config.types import SecretStr
+from connectors.mirror.history.database import open_history
+from connectors.mirror.history.rows import EventRow, FlowTask
 
 FLOW = """clusters = a, b
 a.bootstrap.servers = 127.0.0.1:1
@@ -118,6 +122,89 @@ def test_status_says_where_no_mirror_answers(file: str, capsys: pytest.CaptureFi
     assert "metrics.listener" in capsys.readouterr().err
     assert main(["status", "--url", "http://127.0.0.1:1"]) == 1
     assert "No mirror answers at http://127.0.0.1:1" in capsys.readouterr().err
+
+
+def loss(source: str, target: str, url: str, topic: str) -> None:
+    """Write a loss into a history."""
+    written = open_history(SecretStr(url), 7)
+    assert written is not None
+    text = "records were deleted before they were copied"
+    event = EventRow("retention", topic, 3, topic, "continue", "source", 10, 59, 50, 60, text)
+    written.add(FlowTask("MirrorSourceConnector", 0, source, target), event)
+    written.close()
+
+
+def test_history_shows_the_flows_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared, own = (f"sqlite:///{tmp_path / name}" for name in ("shared.db", "own.db"))
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        FLOW + f"b->a.enabled = true\nmirror.history.url = {shared}\n"
+        f"b->a.mirror.history.url = {own}\n"
+    )
+    loss("a", "b", shared, "orders")
+    loss("x", "y", shared, "of-another-file")
+    loss("b", "a", own, "payments")
+
+    def lost(*arguments: str) -> list[tuple[str, str]]:
+        assert main(["history", "-o", "json", *arguments]) == 0
+        events = json.loads(capsys.readouterr().out)
+        return [(each["source"], each["topic"]) for each in events]
+
+    assert sorted(lost("-c", str(path))) == [("a", "orders"), ("b", "payments")]
+    assert lost("-c", str(path), "--flow", "b:a") == [("b", "payments")]
+    assert lost("-c", str(path), "--flow", "a->b") == [("a", "orders")]
+    assert lost("--url", shared, "--flow", "x:y") == [("x", "of-another-file")]
+
+    assert main(["history", "-c", str(path), "--flow", "a:b", "-o", "tsv"]) == 0
+    assert "\torders-3\tretention\t" in capsys.readouterr().out
+
+
+def test_history_says_why_there_is_none(
+    file: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    assert main(["history", "-c", file]) == 78
+    assert "There is no history of a->b on this host" in capsys.readouterr().err
+    assert main(["history", "-c", file, "--flow", "a"]) == 78
+    assert "Flows that copy: a->b" in capsys.readouterr().err
+    assert main(["history", "-c", str(tmp_path / "absent.properties")]) == 78
+    assert "absent.properties" in capsys.readouterr().err
+    Path(file).write_text(FLOW + "mirror.history.url = none\n")
+    assert main(["history", "-c", file, "--flow", "a:b"]) == 78
+    assert "mirror.history.url is none" in capsys.readouterr().err
+
+
+def test_acls_are_commands_or_a_document(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["acls", "-c", file, "--principal", "User:m", "--cluster", "a"]
+    assert main(arguments) == 0
+    assert "kafka-acls.sh --bootstrap-server" in capsys.readouterr().out
+    assert main([*arguments, "-o", "json"]) == 0
+    assert {
+        "cluster": "a",
+        "principal": "User:m",
+        "operation": "Read",
+        "resource": "topic",
+        "name": "*",
+        "pattern": "literal",
+    } in json.loads(capsys.readouterr().out)
+
+
+def test_a_reader_that_has_enough_is_no_error(file: str) -> None:
+    command = [sys.executable, "-m", "api.cli.connect_mirror.main", "acls", "-c", file]
+    with subprocess.Popen(
+        [*command, "--principal", "User:m"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 141
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -188,6 +188,15 @@ def test_health_says_what_waits_because_of_a_limit(worker: ShownFlows, server: A
     assert body["message"].endswith("are healthy; 2 partitions wait because of mirror.rate.topics")
 
 
+def test_health_says_that_records_were_lost(worker: Worker, server: ApiServer) -> None:
+    lost = PartitionHealth("logs", 0, 0, 0, details={"lost_lately": True})
+    kept = PartitionHealth("logs", 1, 0, 0, details={"lost_lately": False})
+    worker.connectors = [connector(task(lost, kept, GOOD))]
+    body = json.loads(get(server, "/health")[2])
+    assert body["status"] == "healthy"  # nothing is broken now
+    assert "; records of 1 partition were lost in the last 24 hours" in body["message"]
+
+
 def test_health_and_the_dashboard_name_a_clock_that_is_wrong(
     worker: ShownFlows, server: ApiServer
 ) -> None:

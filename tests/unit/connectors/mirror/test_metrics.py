@@ -195,6 +195,15 @@ def test_the_replication_consumer_s_own_lag() -> None:
     assert len(registry.collect()) == 1
 
 
+def test_a_loss_is_told_for_a_day(metrics: PartitionMetrics, clock: FakeClock) -> None:
+    assert not metrics.lost_lately(clock.now_ms())
+    metrics.lost(3)
+    clock.advance(23 * 3600)
+    assert metrics.lost_lately(clock.now_ms())
+    clock.advance(2 * 3600)
+    assert not metrics.lost_lately(clock.now_ms())
+
+
 def test_timestamps_later_than_the_clock_show_that_a_clock_is_wrong(
     metrics: PartitionMetrics, clock: FakeClock
 ) -> None:

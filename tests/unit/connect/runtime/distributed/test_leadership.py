@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect.errors import BrokerError, ConnectError, DeadlineExceeded
+from connect.runtime.distributed import herder
 from connect.runtime.states import State
 from connect.storage.config_store import PrivilegedWriteFailed
 from tests.support.driven_herder import Rig, herder_rig
@@ -40,6 +41,23 @@ def test_a_leader_that_may_not_write_says_why_until_it_may(
     assert rig.herder.health().trouble is None
     told = [record.message for record in caplog.records if why in record.message]
     assert len(told) == 1, "the same is told once"
+
+
+def test_a_request_to_a_worker_that_cannot_lead_times_out_with_the_reason(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java answers so, too, with 500 after 90 s, but without the reason."""
+    monkeypatch.setattr(herder, "REQUEST_TIMEOUT_S", 0.5)
+    why = "grant Write and Describe on the transactional id connect-cluster-g"
+    rig.store.unclaimable.extend([BrokerError(why, 53)] * 1_000)
+    rig.store.refusals.append(PrivilegedWriteFailed("another producer writes"))
+    with pytest.raises(ConnectError, match="can be safely retried"):
+        put(rig)
+    rig.herder.post(lambda: None)  # it need not wait for the next request
+    rig.until(lambda: why in str(rig.herder.health().trouble), "the herder says what is wrong")
+    with pytest.raises(DeadlineExceeded, match=f"^Request timed out\\. The .*{why}"):
+        put(rig)
+    rig.store.unclaimable.clear()
 
 
 def test_a_worker_that_cannot_read_the_configs_leaves_the_group_until_it_can(rig: Rig) -> None:
