@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from connect.data.converters.base import ConverterUse
 from connect.data.transforms.base import Predicate, R, Transformation
 from connect.errors import ConfigError, DataError
 
@@ -69,6 +70,12 @@ class TransformChain:
 
     def __iter__(self) -> Iterator[TransformStage]:
         return iter(self._stages)
+
+    @property
+    def parts(self) -> frozenset[ConverterUse]:
+        """The parts of a record that the stages read or change."""
+        plugins = [(stage.transformation, stage.predicate) for stage in self._stages]
+        return frozenset().union(*(each.PARTS for pair in plugins for each in pair if each))
 
     def route(self, topic: str) -> TopicRoute:
         """Return what the chain does to the records of `topic`.
