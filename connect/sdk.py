@@ -1,5 +1,5 @@
 """The public interface for plugins: connectors, converters, transformations, predicates, config
-providers and client override policies. Import from here; other modules may change.
+providers, client override policies and REST extensions. Import from here; other modules may change.
 
 A source in a few lines:
 
@@ -84,6 +84,15 @@ from connect.plugin import (
     TransactionContext,
     TransferTask,
 )
+from connect.plugin.rest_extension import (
+    ConnectClusterDetails,
+    ConnectClusterState,
+    ConnectorHealth,
+    ConnectorState,
+    ConnectRestExtension,
+    ConnectRestExtensionContext,
+    TaskState,
+)
 from connect.runtime.plugins.override_policy import (
     ClientKind,
     ConnectorClientConfigOverridePolicy,
@@ -103,11 +112,17 @@ __all__ = [
     "ConfigProblem",
     "ConfigProvider",
     "ConfigType",
+    "ConnectClusterDetails",
+    "ConnectClusterState",
     "ConnectError",
     "ConnectRecord",
+    "ConnectRestExtension",
+    "ConnectRestExtensionContext",
     "Connector",
     "ConnectorClientConfigOverridePolicy",
     "ConnectorContext",
+    "ConnectorHealth",
+    "ConnectorState",
     "Converter",
     "ConverterUse",
     "DataError",
@@ -145,6 +160,7 @@ __all__ = [
     "Struct",
     "TaskContext",
     "TaskFailed",
+    "TaskState",
     "TopicPartition",
     "TransactionContext",
     "TransferTask",

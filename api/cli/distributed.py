@@ -141,7 +141,7 @@ def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:
     metrics = MetricRegistry()
     register_process_metrics(metrics)
     plugins = plugin_registry(props)
-    rest = RestServer(props, metrics)
+    rest = RestServer(props, metrics, plugins=plugins)
 
     def make_herder(worker_id: str) -> DistributedHerder:
         return distributed_herder(

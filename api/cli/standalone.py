@@ -111,7 +111,9 @@ def _run(config_file: str, connector_files: Sequence[str], *, check: bool = Fals
             _create(herder, location)
         herder.set_ready()
 
-    return run_worker(RestServer(props, metrics), metrics, config, make_herder, create_connectors)
+    return run_worker(
+        RestServer(props, metrics, plugins=plugins), metrics, config, make_herder, create_connectors
+    )
 
 
 def _create(herder: Herder, location: str) -> None:

@@ -19,6 +19,7 @@ from api.rest.authentication import Authentication
 from api.rest.change_history import ChangeHistory
 from api.rest.config import RestConfig
 from api.rest.errors import add_error_handlers
+from api.rest.extensions import RestExtensions
 from api.rest.middleware import AnswerHeaders, ChangeLog, Cors, Endpoint, JaxRs, SameSite
 from api.rest.routers import (
     connectors,
@@ -66,12 +67,17 @@ def create_rest_app(
     config: RestConfig,
     authentication: Authentication | None,
     trail: AuditTrail | None,
+    extensions: RestExtensions | None = None,
 ) -> ASGIApp:
     """Create the application of the main listeners. Handlers run on worker threads."""
     routers = [*_MAIN, metrics.router]
     if config.admin_listeners is None:
         routers.append(loggers.router)
-    app: ASGIApp = JaxRs(_fastapi(site, routers), _endpoints(routers))
+    added = [] if extensions is None else extensions.routers
+    endpoints = [*_endpoints(routers), *_endpoints(added, json=False)]
+    app: ASGIApp = JaxRs(_fastapi(site, [*routers, *added]), endpoints)
+    for middleware in reversed([] if extensions is None else extensions.middlewares):
+        app = middleware(app)
     if authentication is not None:
         app = Authenticate(app, authentication)
     hosts = config.hosts if authentication is None else config.hosts.without_list()
@@ -122,7 +128,7 @@ def _fastapi(site: WorkerHandle, routers: Iterable[APIRouter]) -> FastAPI:
     return app
 
 
-def _endpoints(routers: Iterable[APIRouter]) -> list[Endpoint]:
+def _endpoints(routers: Iterable[APIRouter], *, json: bool = True) -> list[Endpoint]:
     found = [Endpoint(compile_path(_OPENAPI)[0], frozenset({"GET"}), json_only=False)]
     for router in routers:
         for route in router.routes:
@@ -131,7 +137,7 @@ def _endpoints(routers: Iterable[APIRouter]) -> list[Endpoint]:
                     Endpoint(
                         compile_path(route.path)[0],
                         frozenset(route.methods or ()),
-                        json_only=route.path not in _OWN_PATHS,
+                        json_only=json and route.path not in _OWN_PATHS,
                     )
                 )
     return found

@@ -32,7 +32,14 @@ from connect.config.secrets import remember
 from connect.config.types import invalid_value
 from connect.errors import ConfigError
 
-__all__ = ["BASIC_AUTH_EXTENSION", "Users", "basic_credentials", "users_of"]
+__all__ = [
+    "BASIC_AUTH_EXTENSION",
+    "EXTENSIONS_KEY",
+    "Users",
+    "basic_credentials",
+    "is_basic_auth",
+    "users_of",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,9 +47,14 @@ BASIC_AUTH_EXTENSION = (
     "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 )
 
-_EXTENSIONS_KEY = "rest.extension.classes"
+EXTENSIONS_KEY = "rest.extension.classes"
 _ENTRY = "KafkaConnect"
 _LOGIN_MODULE = "PropertyFileLoginModule"
+
+
+def is_basic_auth(extension: str) -> bool:
+    """Return whether this is the name of Java's extension for basic authentication."""
+    return extension in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2])
 
 
 class Users:
@@ -95,21 +107,14 @@ def users_of(
 ) -> Users | None:
     """Return the users of a worker's password file; None if it has none.
 
-    Raises ConfigError for any other extension, because ignoring it could leave the worker open.
+    Raises `ConfigError`.
     """
-    for name in extensions:
-        if name not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2]):
-            raise invalid_value(
-                _EXTENSIONS_KEY,
-                name,
-                f"Java classes cannot be used here; the only extension is {BASIC_AUTH_EXTENSION}",
-            )
-    if not extensions:
+    if not any(map(is_basic_auth, extensions)):
         return None
     location = system_property(LOGIN_CONFIG, environment) or props.get(LOGIN_CONFIG)
     if not location:
         raise ConfigError(
-            f"{_EXTENSIONS_KEY} requires basic authentication, but there is no JAAS file; name "
+            f"{EXTENSIONS_KEY} requires basic authentication, but there is no JAAS file; name "
             f"it with -D{LOGIN_CONFIG}=<file> in KAFKA_OPTS, or with the worker property "
             f"{LOGIN_CONFIG}",
             key=LOGIN_CONFIG,
@@ -122,7 +127,7 @@ def users_of(
             LOGIN_CONFIG,
             location,
             f"the file of users {file} names no user; add a line user=password, or remove"
-            f" {_EXTENSIONS_KEY} to let everybody in",
+            f" {EXTENSIONS_KEY} to let everybody in",
         )
     _check_passwords(users, location, file)
     return Users(users)

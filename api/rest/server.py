@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING
 from api.http_server import ApiServer
 from api.rest.authentication import authentication_of
 from api.rest.config import Listener, RestConfig
+from api.rest.extensions import RestExtensions
 from api.rest.worker_handle import WorkerHandle
 from connect.clients.rest_client import RestClient
 from connect.clients.security.tls import server_ssl_context, ssl_context
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import show_health
 from connect.runtime.herder import Herder, statuses_of
+from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror.history.audit import open_trail
 
 if TYPE_CHECKING:
@@ -41,9 +43,10 @@ class RestServer:
         props: Mapping[str, str],
         metrics: MetricRegistry,
         environment: Mapping[str, str] = os.environ,
+        plugins: PluginRegistry | None = None,
     ) -> None:
-        """`props`: the worker's properties. `environment`: holds KAFKA_OPTS. Raises ConfigError for
-        invalid REST properties."""
+        """`props`: the worker's properties. `environment`: holds KAFKA_OPTS. `plugins`: where REST
+        extensions are found. Raises ConfigError for invalid REST properties."""
         self.config = RestConfig.from_properties(props)
         self._authentication = authentication_of(self.config, props, environment)
         self.client = rest_client(self.config)
@@ -51,11 +54,18 @@ class RestServer:
         self._app_lock = threading.Lock()
         self._app: ASGIApp | None = None
         config = self.config
-        self._servers = _servers(config.listeners, self._main_app, "listeners", config.tls)
-        self._admin_servers = _servers(
-            config.admin_listeners or (), self._admin_app, "admin.listeners", config.admin_tls
+        self._extensions = RestExtensions(
+            config.extensions, props, plugins or PluginRegistry(), self._site
         )
-        self._trail = open_trail(props)
+        try:
+            self._servers = _servers(config.listeners, self._main_app, "listeners", config.tls)
+            self._admin_servers = _servers(
+                config.admin_listeners or (), self._admin_app, "admin.listeners", config.admin_tls
+            )
+            self._trail = open_trail(props)
+        except ConfigError:
+            self._extensions.close()
+            raise
         self._hide_health: Callable[[], None] = lambda: None
 
     def bind(self) -> None:
@@ -88,7 +98,9 @@ class RestServer:
         return f"{host}:{port}"
 
     def start(self) -> None:
-        """Begin to serve, and return at once."""
+        """Begin to serve, and return at once. Raises `ConnectError` if a REST extension cannot be
+        registered."""
+        self._extensions.register()
         for server in self._all():
             server.start()
 
@@ -114,6 +126,7 @@ class RestServer:
         self._hide_health()
         for server in self._all():
             server.stop()
+        self._extensions.close()
         trail, self._trail = self._trail, None
         if trail is not None:
             trail.close()
@@ -134,7 +147,7 @@ class RestServer:
         with self._app_lock:
             if self._app is None:
                 self._app = create_rest_app(
-                    self._site, self.config, self._authentication, self._trail
+                    self._site, self.config, self._authentication, self._trail, self._extensions
                 )
             return self._app
 

@@ -204,7 +204,8 @@ _REST_KEYS = (
         "rest.extension.classes",
         _LIST,
         (),
-        "Java's BasicAuthSecurityRestExtension for basic authentication, or none.",
+        "Classes that add to the REST API, in this order: Java's BasicAuthSecurityRestExtension "
+        "for basic authentication, and Python classes, as `module:Class` or by plugin name.",
     ),
     _key("access.control.allow.origin", _STRING, "", "CORS: allowed origin."),
     _key("access.control.allow.methods", _STRING, "", "CORS: allowed methods."),

@@ -6,9 +6,9 @@ in iteration order. A record's partition depends on its key's bytes, and so on t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from connect.data.java_numbers import narrow
 
@@ -24,6 +24,8 @@ _LOAD = 0.75
 _MOST = 1 << 16
 _SHORT_NAME = 64
 """The longest names whose hash is remembered, which bounds memory."""
+_FEW_NAMES = 64
+"""The most names whose order is remembered."""
 
 
 def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict[K, V]:
@@ -36,13 +38,30 @@ def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict
     buckets = _power_of_two(capacity)
     while len(entries) > buckets * _LOAD:
         buckets *= 2
+    if len(entries) <= _FEW_NAMES and all(map(_is_short_name, entries)):
+        return {key: entries[key] for key in _name_order(tuple(entries), buckets)}
+    return {key: entries[key] for key in _order(entries, buckets)}
+
+
+@lru_cache(maxsize=1024)
+def _name_order(names: tuple[Any, ...], buckets: int) -> Iterable[Any]:
+    """Return the order of these names. Records of one topic have the same."""
+    return _order(names, buckets)
+
+
+def _order(keys: Iterable[K], buckets: int) -> Iterable[K]:
+    """Return the keys in the order of the buckets; unchanged if the hash of a key is unknown."""
     places = {}
-    for key in entries:
+    for key in keys:
         hashed = _hash(key)
         if hashed is None:
-            return dict(entries)
+            return keys
         places[key] = (hashed ^ hashed >> 16) & (buckets - 1)
-    return {key: entries[key] for key in sorted(entries, key=places.__getitem__)}
+    return sorted(keys, key=places.__getitem__)
+
+
+def _is_short_name(key: object) -> bool:
+    return type(key) is str and len(key) <= _SHORT_NAME
 
 
 def copied_order(source_size: int, entries: Mapping[K, V]) -> dict[K, V]:

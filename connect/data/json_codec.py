@@ -15,14 +15,14 @@ import decimal
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TypeAlias, Union
+from collections.abc import Callable, Mapping, Sequence
+from json.encoder import encode_basestring
+from typing import Any, TypeAlias, Union
 
 from connect.data.java_numbers import Float32, double_text, float_text
 from connect.errors import ConnectError, CorruptData
 
-__all__ = ["JsonValue", "decode", "encode", "refuse_constant"]
+__all__ = ["JsonValue", "decode", "encode", "encode_plain", "refuse_constant"]
 
 # A union that contains a string, because the alias refers to itself.
 JsonValue: TypeAlias = Union[
@@ -39,6 +39,9 @@ JsonValue: TypeAlias = Union[
 
 _SHORT_NAME = 64
 """The longest names that are remembered, which bounds memory."""
+_MOST_NAMES = 4096
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+"""Java writes doubles between these without an exponent."""
 
 _NEEDS_ESCAPE = re.compile('[\\x00-\\x1f"\\\\\\ud800-\\udfff\\U00010000-\\U0010ffff]')
 _SHORT_ESCAPES = {
@@ -54,9 +57,16 @@ _SHORT_ESCAPES = {
 
 def encode(value: JsonValue) -> bytes:
     """Encode one value. Raises `ConnectError` for a type that JSON lacks."""
-    parts: list[str] = []
-    _write(value, parts)
-    return "".join(parts).encode()
+    return _ANY.text(value).encode()
+
+
+def encode_plain(value: object) -> bytes | None:
+    """Encode one value as `encode` does, if it and all that it contains are exactly dicts with
+    texts as keys, lists, texts, integers, doubles, booleans, bytes and None. None: it is not."""
+    try:
+        return _PLAIN.text(value).encode()
+    except ConnectError:
+        return None
 
 
 def decode(data: bytes) -> JsonValue:
@@ -75,56 +85,71 @@ def refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-def _write(value: JsonValue, out: list[str]) -> None:
-    if value is None:
-        out.append("null")
-    elif isinstance(value, str):
-        out.append(_string(value))
-    elif isinstance(value, bool):
-        out.append("true" if value else "false")
-    elif isinstance(value, int | decimal.Decimal):
-        out.append(str(value))
-    elif isinstance(value, float):
-        out.append(_number(value))
-    elif isinstance(value, bytes):
-        out.append(f'"{base64.b64encode(value).decode()}"')
-    elif isinstance(value, Mapping):
-        _write_map(value, out)
-    elif isinstance(value, Sequence):
-        _write_list(value, out)
-    else:
-        raise ConnectError(f"A {type(value).__name__} cannot be written as JSON")
+class _Names(dict[str, str]):
+    """The names of objects as JSON. Those of one record come again in the next."""
 
-
-def _write_map(value: Mapping[str, JsonValue], out: list[str]) -> None:
-    separator = "{"
-    for name, member in value.items():
+    def __missing__(self, name: str) -> str:
         if not isinstance(name, str):
             raise ConnectError(f"A JSON object's names must be strings, not {type(name).__name__}")
-        written = _name(name) if len(name) <= _SHORT_NAME else _string(name)
-        out.append(f"{separator}{written}:")
-        _write(member, out)
-        separator = ","
-    out.append("}" if value else "{}")
+        written = _string(name)
+        if len(name) <= _SHORT_NAME:
+            if len(self) >= _MOST_NAMES:
+                self.clear()
+            self[name] = written
+        return written
 
 
-def _write_list(value: Sequence[JsonValue], out: list[str]) -> None:
-    separator = "["
-    for element in value:
-        out.append(separator)
-        _write(element, out)
-        separator = ","
-    out.append("]" if value else "[]")
+class _Writers(dict[type, Callable[[Any], str]]):
+    """How values of each type are written. Other types are refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names = _Names()
+        self[str] = _string
+        self[int] = int.__repr__
+        self[float] = _number
+        self[bool] = self[type(None)] = _CONSTANTS.__getitem__
+        self[bytes] = _base64
+        self[dict] = self._object
+        self[list] = self._array
+
+    def text(self, value: object) -> str:
+        return self[type(value)](value)
+
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        raise ConnectError(f"A {kind.__name__} cannot be written as JSON")
+
+    def _object(self, value: Mapping[str, object]) -> str:
+        names = self._names
+        members = [f"{names[key]}:{self[type(member)](member)}" for key, member in value.items()]
+        return f"{{{','.join(members)}}}"
+
+    def _array(self, value: Sequence[object]) -> str:
+        return f"[{','.join([self[type(element)](element) for element in value])}]"
+
+
+class _AllWriters(_Writers):
+    """Also writes what is like one of these types."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        for classes, writer in (
+            (str, _string),
+            (int | decimal.Decimal, str),
+            (float, _number),
+            (bytes, _base64),
+            (Mapping, self._object),
+            (Sequence, self._array),
+        ):
+            if issubclass(kind, classes):
+                return writer
+        return super().__missing__(kind)
 
 
 def _string(text: str) -> str:
+    written = encode_basestring(text)
+    if len(written) == len(text) + 2 and text.isascii():  # Nothing was escaped: most texts.
+        return written
     return f'"{_NEEDS_ESCAPE.sub(_escape, text)}"'
-
-
-@lru_cache(maxsize=4096)
-def _name(name: str) -> str:
-    """Return the text of a name. Those of one record come again in the next."""
-    return _string(name)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -143,5 +168,15 @@ def _number(value: float) -> str:
     """Return Java's text of a float or double. NaN and infinity become JSON strings, as in
     Jackson.
     """
+    if type(value) is float and _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return repr(value)  # As in Java, for numbers of usual sizes.
     text = float_text(value) if isinstance(value, Float32) else double_text(value)
     return text if math.isfinite(value) else f'"{text}"'
+
+
+def _base64(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+_CONSTANTS: Mapping[bool | None, str] = {None: "null", True: "true", False: "false"}
+_PLAIN, _ANY = _Writers(), _AllWriters()

@@ -20,6 +20,7 @@ from connect.errors import DataError
 
 __all__ = [
     "LOGICAL_TYPES",
+    "ONE_CLASS",
     "Field",
     "Schema",
     "SchemaAndValue",
@@ -73,6 +74,14 @@ _CLASSES: Final[Mapping[Type, type | tuple[type, ...]]] = {
     Type.ARRAY: (list, tuple),
     Type.MAP: dict,
 }
+
+ONE_CLASS: Final[Mapping[Type, type]] = {
+    Type.FLOAT64: float,
+    Type.BOOLEAN: bool,
+    Type.STRING: str,
+    Type.BYTES: bytes,
+}
+"""Types of which every value of this class is valid, and its own JSON payload."""
 
 LOGICAL_TYPES: Final[Mapping[str, type]] = {
     "org.apache.kafka.connect.data.Decimal": decimal.Decimal,
@@ -202,6 +211,8 @@ class SchemaAndValue(NamedTuple):
 
 def validate(schema: Schema, value: object, location: str = "value") -> None:
     """Raise `DataError` if the value does not match the schema. `location` names it in errors."""
+    if schema.name is None and type(value) is ONE_CLASS.get(schema.type):
+        return
     if value is None:
         if schema.optional:
             return

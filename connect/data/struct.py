@@ -50,6 +50,16 @@ class Struct:
         self._values[field.index] = value
         return self
 
+    def extended(self, schema: Schema, *, with_default: bool) -> Struct:
+        """Return a struct with the same values. The first fields of its schema are this one's.
+        Raises `DataError` if a required field has no value."""
+        made = Struct(schema)
+        made._values[: len(self._values)] = self._values
+        for field, value in self.items():
+            if value is None:
+                made.put(field.name, self.value_of(field.name, with_default=with_default))
+        return made
+
     def validate(self) -> None:
         """Raise `DataError` if a required field without default is null, or a value is invalid."""
         for field, value in self.items():

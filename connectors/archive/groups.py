@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 
 from connect.clients.groups.consumer_groups import ConsumerGroups
-from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConnectError, RetriableError
@@ -33,6 +32,7 @@ from connectors.mirror.offsets.translator import (
 )
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.create import ensure_compacted_topic
+from connectors.mirror.topics.forwarding_admin import forwarding_admin
 
 __all__ = ["GroupArchive", "committed_offsets", "restore_groups"]
 
@@ -124,7 +124,8 @@ def restore_groups(flow: DedicatedFlow, ledger: Ledger, offsets: Iterable[GroupO
     topic = replication_policy(flow.config.originals).checkpoints_topic(alias)
     factor = CHECKPOINT_CONFIG_DEF.keys[_FACTOR].parse(dict(flow.properties))
     assert isinstance(factor, int)
-    with closing(Admin(client_configs.target_admin(flow.properties))) as admin:
+    client = client_configs.target_admin(flow.properties)
+    with closing(forwarding_admin(flow.properties, client)) as admin:
         timeout = flow.config.admin_timeout_ms / 1000
         later: dict[tuple[str, str, int], int] = {}
         if not ensure_compacted_topic(admin, topic, factor, timeout):

@@ -50,6 +50,7 @@ from connectors.mirror.retention.deadline import LogState, RetentionLimits
 from connectors.mirror.spark.copy.executor import ShardResult
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.create import apply_plan
+from connectors.mirror.topics.forwarding_admin import forwarding_admin
 from connectors.mirror.topics.selection import TopicSelector, plan_topics
 from connectors.spark.arrow import collect, map_batches
 from connectors.spark.errors import SparkJobFailed, job_errors
@@ -178,7 +179,9 @@ class RestoreSurvey:
             flow.properties, "target", "consumer", "restore-target"
         )
         self._consumer = consumer
-        self._admin = Admin(client_configs.target_admin(flow.properties))
+        self._admin = forwarding_admin(
+            flow.properties, client_configs.target_admin(flow.properties)
+        )
         self._target = ClusterLink(wire_settings(consumer), lambda: None, name="restore")
         self._tails = ArchiveTails(reader.rows, self._target)
 
@@ -224,7 +227,8 @@ class RestoreSurvey:
         facts.missing = plan_topics(counts, on_target, selector)
         if create:
             self._create(facts, topics)
-            with closing(Admin(client_configs.offset_syncs_admin(self._flow.properties))) as admin:
+            client = client_configs.offset_syncs_admin(self._flow.properties)
+            with closing(forwarding_admin(self._flow.properties, client)) as admin:
                 create_own_topics(admin, self._config)
             on_target = self._admin.list_topics(_TIMEOUT_S)
         there = [selector.remote(topic) for topic in topics if selector.remote(topic) in on_target]

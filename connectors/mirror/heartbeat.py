@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.config.definition import ConfigDef, ConfigProblem
+from connect.errors import ConfigError
 from connect.log_fields import add_log_fields
 from connect.loop import BackgroundLoop
 from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
@@ -24,6 +25,7 @@ from connectors.mirror.formats import Heartbeat
 from connectors.mirror.offsets.alter_offsets_checks import check_heartbeat_offset
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.create import create_own_topic
+from connectors.mirror.topics.forwarding_admin import forwarding_admin, forwarding_admin_class
 
 __all__ = ["MirrorHeartbeatConnector", "MirrorHeartbeatTask", "heartbeat_record"]
 
@@ -61,6 +63,14 @@ class MirrorHeartbeatConnector(Connector):
     @classmethod
     def config_def(cls) -> ConfigDef:
         return HEARTBEAT_CONFIG_DEF
+
+    @classmethod
+    def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
+        try:
+            forwarding_admin_class(config)
+        except ConfigError as error:
+            return [ConfigProblem(error.key or "connector.class", str(error))]
+        return []
 
     @classmethod
     def not_permitted(
@@ -106,7 +116,9 @@ class MirrorHeartbeatConnector(Connector):
         config = self._config
         assert config is not None
         create_own_topic(
-            client_configs.heartbeats_target_admin(config.originals),
+            forwarding_admin(
+                config.originals, client_configs.heartbeats_target_admin(config.originals)
+            ),
             replication_policy(config.originals).heartbeats_topic(),
             config.heartbeats_topic_replication_factor,
             "heartbeats.topic.replication.factor",

@@ -102,6 +102,8 @@ def flow_plugins(config: MirrorMakerConfig, plans: Sequence[FlowPlan]) -> Plugin
     paths = [text.strip() for each in workers for text in each.get("plugin.path", "").split(",")]
     plugins = PluginRegistry(plugin_path=list(dict.fromkeys(filter(None, paths))))
     mirror_plugins.register(plugins)
+    if plugins.plugin_path:
+        plugins.discover()  # Policies, filters and admin classes in it are found by importing them.
     return plugins
 
 

@@ -34,6 +34,26 @@ _HEADER_AND_NAME = MappingProxyType(
         "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
     }
 )
+_FIELDS = MappingProxyType(
+    {
+        "transforms": "full, wrap, from, name",
+        "transforms.full.type": f"{_SMT}Filter",
+        "transforms.full.predicate": "null",
+        "transforms.wrap.type": f"{_SMT}HoistField$Value",
+        "transforms.wrap.field": "event",
+        "transforms.from.type": f"{_SMT}InsertField$Value",
+        "transforms.from.static.field": "from",
+        "transforms.from.static.value": "A",
+        "transforms.from.timestamp.field": "at",
+        "transforms.name.type": f"{_SMT}RegexRouter",
+        "transforms.name.regex": r"(.*)",
+        "transforms.name.replacement": f"$1{RENAMED}",
+        "predicates": "null",
+        "predicates.null.type": f"{_SMT}predicates.RecordIsTombstone",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,8 @@ class Flow:
     """Whether the source is behind a link with a long way (`arena.FAR_S`)."""
     transforms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Properties of the flow `A->B`, without its name before them."""
+    new_values: bool = False
+    """Whether `transforms` change values, so that the copy is only counted."""
 
     @property
     def codec_number(self) -> int:
@@ -120,6 +142,12 @@ FLOWS = {
             "JSON, 64 KB batches, lz4; a header inserted and the topic renamed by transformations",
             "json", "lz4", BATCH_BYTES, 4, 1_000_000, 200_000, "not slower",
             transforms=_HEADER_AND_NAME,
+        ),
+        Flow(
+            "fields",
+            "JSON, 64 KB batches, lz4; no tombstones, values with two more fields written as JSON",
+            "json", "lz4", BATCH_BYTES, 4, 600_000, 200_000, "not slower",
+            transforms=_FIELDS, new_values=True,
         ),
         Flow(
             "link",

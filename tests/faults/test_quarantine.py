@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from connect.clients.librdkafka.admin import Admin
 from connectors.mirror.copy.quarantine_topic import HEADER_PREFIX, QuarantineTopic
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.copying import CopyRun
@@ -41,7 +42,7 @@ def target(target_cluster: KafkaCluster) -> str:
 def quarantine(target: str) -> Iterator[tuple[str, QuarantineTopic]]:
     topic = unique("quarantine")
     servers = {"bootstrap.servers": target}
-    made = QuarantineTopic(topic, "north", 1, servers, servers)
+    made = QuarantineTopic(topic, "north", 1, servers, lambda: Admin(servers))
     yield topic, made
     made.close()
 

@@ -65,6 +65,7 @@ class TestMember:
             group,
             timeouts,
             self,
+            doing=lambda: f"{name} is held up",
         )
         self._thread = threading.Thread(target=self._work, name=f"owner-{name}", daemon=True)
 

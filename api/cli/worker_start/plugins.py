@@ -16,4 +16,6 @@ def plugin_registry(props: Mapping[str, str]) -> PluginRegistry:
     path = [text.strip() for text in props.get("plugin.path", "").split(",") if text.strip()]
     plugins = PluginRegistry(plugin_path=path)
     mirror_plugins.register(plugins)
+    if path:
+        plugins.discover()  # Policies, filters and admin classes in it are found by importing them.
     return plugins

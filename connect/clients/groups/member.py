@@ -65,9 +65,10 @@ class GroupMember:
         timeouts: GroupTimeouts,
         callbacks: GroupCallbacks,
         clock: Clock = SYSTEM_CLOCK,
+        doing: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Start the member. `properties` are the worker's, with Java names; only client keys are
-        read.
+        read. `doing`: returns a sentence that says what its owner is busy with.
 
         Raises `ConfigError`.
         """
@@ -89,7 +90,14 @@ class GroupMember:
         self._calls = OwnerCalls(self._network.selector)
         try:
             self._coordinator = GroupCoordinator(
-                self._network, self._calls, callbacks, group_id, timeouts, settings, self.metrics
+                self._network,
+                self._calls,
+                callbacks,
+                group_id,
+                timeouts,
+                settings,
+                self.metrics,
+                doing,
             )
         except KafkaConfigurationError as error:
             self._network.close(_CLOSE_TIMEOUT_S)

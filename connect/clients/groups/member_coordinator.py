@@ -141,7 +141,10 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
         timeouts: GroupTimeouts,
         settings: WireSettings,
         metrics: CoordinatorMetrics,
+        doing: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`doing`: returns a sentence that says what its owner is busy with."""
+        self._doing = doing
         self._metrics = metrics
         self._calls = calls
         self._callbacks = callbacks
@@ -421,9 +424,10 @@ class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]
             reason = _LEFT_ON_POLL_TIMEOUT
             log.warning(
                 "Group %s: the worker was busy for longer than rebalance.timeout.ms (%d);"
-                " leaving the group and rejoining when it is done",
+                " leaving the group and rejoining when it is done. %s",
                 self.group_id,
                 self._timeouts.rebalance_ms,
+                self._doing() or "",
             )
         await super().maybe_leave_group_async(reason, timeout_ms)
 

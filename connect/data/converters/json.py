@@ -29,7 +29,11 @@ __all__ = ["JsonConverter"]
 
 _SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=json_codec.refuse_constant)
+_PLAIN_DECODER: Final = json.JSONDecoder(parse_constant=json_codec.refuse_constant)
+"""Gives the values of data without a schema, but for integers beyond 64 bits."""
 _BLANK = " \t\r\n"
+_DIGITS_AS_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG_DIGITS: Final = b"0" * 19
 
 
 class JsonConverter(Converter):
@@ -112,7 +116,9 @@ class JsonConverter(Converter):
     def to_bytes(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if schema is None and value is None:
             return None
-        payload = json_codec.encode(to_json(schema, value, self._options))
+        payload = json_codec.encode_plain(value) if schema is None else None
+        if payload is None:
+            payload = json_codec.encode(to_json(schema, value, self._options))
         if not self._enveloped:
             return payload
         return f'{{"schema":{self._schema_text(schema)},"payload":'.encode() + payload + b"}"
@@ -120,6 +126,8 @@ class JsonConverter(Converter):
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return SchemaAndValue(None, None)
+        if not self._enveloped and not _has_long_digits(data):
+            return SchemaAndValue(None, _parsed(data, _PLAIN_DECODER))
         value = _parsed(data)
         if not self._enveloped:
             return SchemaAndValue(None, from_json(None, value, self._options))
@@ -168,11 +176,16 @@ class JsonConverter(Converter):
             raise invalid_value("schema.content", text, str(error)) from error
 
 
-def _parsed(data: bytes) -> JsonValue:
+def _has_long_digits(data: bytes) -> bool:
+    """Return whether an integer in this JSON might not fit into Java's Long."""
+    return _LONG_DIGITS in data.translate(_DIGITS_AS_ZERO)
+
+
+def _parsed(data: bytes, decoder: json.JSONDecoder = _DECODER) -> JsonValue:
     """Return the first JSON value in these bytes, as Jackson reads it. Empty bytes are null."""
     try:
         text = data.decode().lstrip(_BLANK)
-        value: JsonValue = _DECODER.raw_decode(text)[0] if text else None
+        value: JsonValue = decoder.raw_decode(text)[0] if text else None
     except (ValueError, RecursionError) as error:
         raise CorruptData(
             "Converting byte[] to Kafka Connect data failed due to serialization error: "

@@ -13,6 +13,8 @@ __all__ = ["HasHeaderKey"]
 class HasHeaderKey(Predicate):
     """Matches records with a header of this name, whatever its value."""
 
+    PARTS = frozenset({"header"})
+
     CONFIG_DEF = ConfigDef(
         [ConfigKey("name", ConfigType.STRING, validator=NonEmptyString(), doc="The header's name.")]
     )

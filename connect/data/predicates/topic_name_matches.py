@@ -15,6 +15,8 @@ __all__ = ["TopicNameMatches"]
 class TopicNameMatches(Predicate):
     """Matches records by topic. The whole name must match the pattern."""
 
+    PARTS = frozenset()
+
     CONFIG_DEF = ConfigDef(
         [
             ConfigKey(

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
+from connect.data.converters.base import ConverterUse
 from connect.data.record import ConnectRecord
 from connect.data.schema import Schema, java_class
 from connect.data.struct import Struct
 from connect.errors import DataError
 
 __all__ = [
+    "ALL_PARTS",
     "REPLACE_NULL_WITH_DEFAULT",
     "OnFields",
     "OnKey",
@@ -43,12 +45,24 @@ def replace_null_key() -> ConfigKey:
     )
 
 
+ALL_PARTS: frozenset[ConverterUse] = frozenset({"key", "value", "header"})
+
+
 class _Configured:
     """A configurable plugin. Created without arguments and configured once; used by one task's
     thread.
     """
 
     CONFIG_DEF = ConfigDef([])
+
+    PARTS: ClassVar[frozenset[ConverterUse]] = ALL_PARTS
+    """The parts of a record that it reads or changes. The mirror need not convert the others. Not
+    inherited: a subclass that does not say it has all."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "PARTS" not in vars(cls):
+            cls.PARTS = ALL_PARTS
 
     @classmethod
     def config_def(cls) -> ConfigDef:

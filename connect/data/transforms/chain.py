@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from connect.config.types import invalid_value
+from connect.data.converters.base import ConverterUse
 from connect.data.transforms.base import Predicate, R, Transformation
 from connect.errors import ConfigError, DataError
 
@@ -70,6 +71,12 @@ class TransformChain:
 
     def __iter__(self) -> Iterator[TransformStage]:
         return iter(self._stages)
+
+    @property
+    def parts(self) -> frozenset[ConverterUse]:
+        """The parts of a record that the stages read or change."""
+        plugins = [(stage.transformation, stage.predicate) for stage in self._stages]
+        return frozenset().union(*(each.PARTS for pair in plugins for each in pair if each))
 
     def route(self, topic: str) -> TopicRoute:
         """Return what the chain does to the records of `topic`.

@@ -12,6 +12,8 @@ __all__ = ["DropHeaders"]
 class DropHeaders(Transformation):
     """Removes all headers with these names."""
 
+    PARTS = frozenset({"header"})
+
     CONFIG_DEF = ConfigDef(
         [
             ConfigKey(

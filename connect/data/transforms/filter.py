@@ -10,5 +10,7 @@ __all__ = ["Filter"]
 class Filter(Transformation):
     """Drops every record it gets. Its `predicate` and `negate` select these records."""
 
+    PARTS = frozenset()
+
     def apply(self, record: R) -> R | None:
         return None

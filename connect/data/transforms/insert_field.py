@@ -84,9 +84,8 @@ class _InsertField(OnFields):
         return self.with_part(record, None, copied_order(len(value), updated))
 
     def with_schema(self, record: R, value: Struct) -> R:
-        updated = Struct(self._schemas.get(value.schema))
-        for field in value.schema.fields:
-            updated.put(field.name, value.value_of(field.name, with_default=self._with_default))
+        schema = self._schemas.get(value.schema)
+        updated = value.extended(schema, with_default=self._with_default)
         for insertion in self._insertions:
             inserted = self._inserted(insertion, record)
             if inserted is None:

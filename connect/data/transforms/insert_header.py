@@ -14,6 +14,8 @@ __all__ = ["InsertHeader"]
 class InsertHeader(Transformation):
     """Adds a header. The value is parsed like SimpleHeaderConverter does: `1` is a number."""
 
+    PARTS = frozenset({"header"})
+
     CONFIG_DEF = ConfigDef(
         [
             ConfigKey(

@@ -16,6 +16,7 @@ _MOST_NAMES = 1_000
 class RegexRouter(Transformation):
     """Renames topics. A topic whose whole name does not match stays as it is."""
 
+    PARTS = frozenset()
     ROUTES_ONLY = True
 
     CONFIG_DEF = ConfigDef(

@@ -358,6 +358,7 @@ class DistributedHerder(AbstractHerder):
             config.timeouts,
             membership,
             self._worker.clock,
+            lambda: self._loop.stages.summary(),
         )
 
     def _make_requests(self, changes: PendingChanges) -> InternalRequests:

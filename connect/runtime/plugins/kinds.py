@@ -8,6 +8,7 @@ from connect.config.providers import ConfigProvider
 from connect.data.converters.base import Converter, HeaderConverter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.plugin import Connector
+from connect.plugin.rest_extension import ConnectRestExtension
 from connect.runtime.plugins.override_policy import ConnectorClientConfigOverridePolicy
 
 __all__ = ["PLUGIN_BASES", "PluginKind", "kinds_of"]
@@ -24,6 +25,7 @@ class PluginKind(enum.Enum):
     HEADER_CONVERTER = "header_converter"
     CONFIG_PROVIDER = "config_provider"
     OVERRIDE_POLICY = "connector_client_config_override_policy"
+    REST_EXTENSION = "rest_extension"
 
 
 PLUGIN_BASES: tuple[type, ...] = (
@@ -34,6 +36,7 @@ PLUGIN_BASES: tuple[type, ...] = (
     Predicate,
     ConfigProvider,
     ConnectorClientConfigOverridePolicy,
+    ConnectRestExtension,
 )
 """The base classes of plugins. A plugin's short name omits their names."""
 
@@ -42,6 +45,7 @@ _SIMPLE_KINDS: tuple[tuple[type, PluginKind], ...] = (
     (Predicate, PluginKind.PREDICATE),
     (ConfigProvider, PluginKind.CONFIG_PROVIDER),
     (ConnectorClientConfigOverridePolicy, PluginKind.OVERRIDE_POLICY),
+    (ConnectRestExtension, PluginKind.REST_EXTENSION),
 )
 
 

@@ -20,6 +20,7 @@ from connect.config.types import invalid_value
 from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.plugin import Connector
+from connect.plugin.rest_extension import ConnectRestExtension
 from connect.runtime.plugins.builtin import builtin_plugins, builtin_policies
 from connect.runtime.plugins.discovery import ENTRY_POINT_GROUP, discover_plugins
 from connect.runtime.plugins.kinds import PLUGIN_BASES, PluginKind, kinds_of
@@ -166,6 +167,11 @@ class PluginRegistry:
     def override_policy(self, name: str, key: str) -> type[ConnectorClientConfigOverridePolicy]:
         """Return the policy class for the value of config key `key`. Raises `ConfigError`."""
         return self._find(name, ConnectorClientConfigOverridePolicy, key)  # type: ignore[type-abstract]
+
+    def rest_extension(self, name: str, key: str) -> type[ConnectRestExtension]:
+        """Return the class of a REST extension that config key `key` names. Raises
+        `ConfigError`."""
+        return self._find(name, ConnectRestExtension, key)  # type: ignore[type-abstract]
 
     def lookup(self, name: str) -> list[type]:
         """Return all plugins of any kind that this name may mean."""

@@ -97,7 +97,9 @@ def _members_named(connector: str) -> Iterator[None]:
         raise ConnectError(
             f"The offsets of connector {connector} were not changed, because its consumer group"
             " still has members: its tasks have not stopped completely, or it was resumed"
-            f" meanwhile. Retry; if that does not help, restart the workers. ({error})"
+            " meanwhile. If the connector is in a stopped state, this operation can be safely"
+            " retried. If that does not help, restart the workers to get rid of zombie sink tasks."
+            f" ({error})"
         ) from error
 
 

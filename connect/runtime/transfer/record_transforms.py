@@ -4,15 +4,18 @@ A record is read as bytes, as Kafka's MirrorMaker 2 gives it to Connect, or with
 the config names under the task's prefix. It then goes the way of every source record
 (`source.outgoing`). It is written with the connector's own converters, otherwise with those that
 read it; without any, only bytes can be written, and headers of other types are written as text.
+What no transformation of a topic reads or changes is not converted, if one converter would read and
+write it: it stays the bytes that it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from connect.clock import Clock
-from connect.data.converters.base import Converter, HeaderConverter
+from connect.data.converters.base import Converter, ConverterUse, HeaderConverter
 from connect.data.converters.byte_array import ByteArrayConverter
 from connect.data.converters.simple_header import SimpleHeaderConverter
 from connect.data.record import Header, SourceRecord
@@ -31,7 +34,7 @@ from connect.runtime.error_handling.tolerance import (
 from connect.runtime.plugins.transform_chain import make_chain
 from connect.runtime.source.outgoing import OutgoingRecords
 from connect.runtime.source.producer import OutgoingRecord
-from connect.runtime.tasks.record_converters import USES, NamedConverters, RecordConverters
+from connect.runtime.tasks.record_converters import NamedConverters, RecordConverters
 
 if TYPE_CHECKING:
     from connect.runtime.plugins.registry import PluginRegistry
@@ -74,6 +77,10 @@ class HeaderBytes(HeaderConverter):
         return SchemaAndValue(_KEY_SCHEMA if data is None else _VALUE_SCHEMA, data)
 
 
+def _bytes_only() -> dict[ConverterUse, Converter]:
+    return {"key": ByteReader(_KEY_SCHEMA), "value": ByteReader(), "header": HeaderBytes()}
+
+
 class WorkerRecordTransforms:
     """The transformations of one task. Its owner closes it once; `stop` is for any thread."""
 
@@ -98,8 +105,21 @@ class WorkerRecordTransforms:
         topic, chain = self._chain.route(target)
         if not chain:
             return topic, None
-        writes = OutgoingRecords(chain, self._writers, self._errors)
-        return topic, _TopicTransform(source, target, topic, self._readers, writes, self._errors)
+        readers, writers = self._converters(chain.parts)
+        writes = OutgoingRecords(chain, writers, self._errors)
+        return topic, _TopicTransform(source, target, topic, readers, writes, self._errors)
+
+    def _converters(
+        self, needed: frozenset[ConverterUse]
+    ) -> tuple[RecordConverters, RecordConverters]:
+        """Return the converters that read and those that write, without unneeded ones."""
+        readers, writers = self._readers, self._writers
+        plain: dict[str, Any] = {
+            use: bytes_only
+            for use, bytes_only in _bytes_only().items()
+            if use not in needed and getattr(readers, use) is getattr(writers, use)
+        }
+        return replace(readers, **plain), replace(writers, **plain)
 
     def add_errors(self, counted: Mapping[str, float]) -> None:
         self._errors.metrics.add(counted)
@@ -125,8 +145,7 @@ def make_record_transforms(
     chain.check_routes()
     readers: list[Converter] = []
     writers: list[Converter] = []
-    plain = (ByteReader(_KEY_SCHEMA), ByteReader(), HeaderBytes())
-    for use, bytes_only in zip(USES, plain, strict=True):
+    for use, bytes_only in _bytes_only().items():
         reads = config.get(f"{prefix}{use}.converter")
         reader = converters.make(config, use, prefix) if reads else bytes_only
         readers.append(reader)
@@ -166,7 +185,7 @@ class _TopicTransform:
         self._only_bytes = all(isinstance(each, ByteReader | HeaderBytes) for each in reads)
 
     def apply(self, partition: int, offset: int, record: RawRecord) -> RawRecord | None:
-        original = SourceRecord(
+        original = SourceRecord.of(
             {"topic": self._source, "partition": partition},
             {"offset": offset},
             self._begins,
@@ -226,7 +245,7 @@ class _TopicTransform:
                 topic,
                 record,
             )
-        return SourceRecord(
+        return SourceRecord.of(
             original.source_partition,
             original.source_offset,
             original.topic,

@@ -42,6 +42,7 @@ from connectors.mirror.retention.deadline import LogState, RetentionLimits, limi
 from connectors.mirror.retention.timestamp_search import next_stamps
 from connectors.mirror.topics.clusters import internal_topics, topic_selector
 from connectors.mirror.topics.create import apply_plan, creation_configs, ensure_compacted_topic
+from connectors.mirror.topics.forwarding_admin import forwarding_admin
 from connectors.mirror.topics.selection import Selection, TopicPlan, TopicSelector, plan_topics
 
 __all__ = ["ClusterFacts", "ClusterSurvey", "create_own_topics", "described_configs"]
@@ -99,8 +100,12 @@ class ClusterSurvey:
             flow.properties, "target", "consumer", "backfill-target"
         )
         self.read_committed = self.consumer.get("isolation.level") == "read_committed"
-        self.source_admin = Admin(client_configs.source_admin(flow.properties))
-        self.target_admin = Admin(client_configs.target_admin(flow.properties))
+        self.source_admin = forwarding_admin(
+            flow.properties, client_configs.source_admin(flow.properties)
+        )
+        self.target_admin = forwarding_admin(
+            flow.properties, client_configs.target_admin(flow.properties)
+        )
         self.source = ClusterLink(wire_settings(self.consumer), lambda: None, name="backfill")
         self.target = ClusterLink(
             wire_settings(self.target_consumer), lambda: None, name="backfill"

@@ -19,6 +19,7 @@ from connectors.mirror.config.former_names import former_names
 from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.filters import group_filter, topic_filter
 from connectors.mirror.offsets.alter_offsets_checks import check_checkpoint_offset
+from connectors.mirror.topics.forwarding_admin import forwarding_admin_class
 
 __all__ = ["MirrorCheckpointConnector", "validate_checkpoint"]
 
@@ -49,6 +50,7 @@ def validate_checkpoint(props: Mapping[str, str]) -> list[ConfigProblem]:
         config = CheckpointConfig.from_properties(props)
         topic_filter(config.originals)
         group_filter(config.originals)
+        forwarding_admin_class(config.originals)
     except ConfigError as error:
         return [ConfigProblem(error.key or "connector.class", str(error))]
     return []

@@ -28,6 +28,7 @@ from connectors.mirror.filters import (
 )
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.create import create_own_topic
+from connectors.mirror.topics.forwarding_admin import forwarding_admin
 
 __all__ = ["GroupRefresh", "assignable", "chunks", "mirrored_groups"]
 
@@ -139,7 +140,9 @@ class GroupRefresh:
     def _create_topic(self) -> None:
         config = self._config
         create_own_topic(
-            client_configs.checkpoint_target_admin(config.originals),
+            forwarding_admin(
+                config.originals, client_configs.checkpoint_target_admin(config.originals)
+            ),
             replication_policy(config.originals).checkpoints_topic(config.source_cluster_alias),
             config.checkpoints_topic_replication_factor,
             "checkpoints.topic.replication.factor",

@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 JAVA_PACKAGE = "org.apache.kafka.connect.mirror."
 MAPPING_FILE_KEY = "replication.policy.mapping.file"
+FORWARDING_ADMIN_KEY = "forwarding.admin.class"
+JAVA_FORWARDING_ADMIN = "org.apache.kafka.clients.admin.ForwardingAdmin"
 
 
 def mirror_key(
@@ -123,10 +125,13 @@ _BASE_KEYS = (
         "Only used if `replication.policy.separator` is set.",
     ),
     mirror_key(
-        "forwarding.admin.class",
+        FORWARDING_ADMIN_KEY,
         ConfigType.CLASS,
-        "org.apache.kafka.clients.admin.ForwardingAdmin",
-        "Java's plugin for creating topics by other means. Only the default is accepted.",
+        JAVA_FORWARDING_ADMIN,
+        "Class through which the mirror creates topics and changes partitions, configs and ACLs: "
+        "Java's ForwardingAdmin, which calls Kafka, or a Python subclass, as `module:Class` or "
+        "entry point. In a connector's config only one that the worker's operator put into "
+        "`plugin.path` or set in the worker's properties.",
     ),
     mirror_key(
         "metric.reporters",
@@ -212,15 +217,7 @@ class BaseFields(TypedDict):
 
 
 def base_fields(parsed: ParsedConfig) -> BaseFields:
-    """Return the shared fields. Raises ConfigError for a Java admin class, which cannot be used
-    here."""
-    admin_class = parsed.string("forwarding.admin.class")
-    if admin_class.rpartition(".")[2] != "ForwardingAdmin":
-        raise invalid_value(
-            "forwarding.admin.class",
-            admin_class,
-            "Java classes cannot be used here; remove the key to use Kafka's admin API",
-        )
+    """Return the shared fields."""
     return BaseFields(
         name=parsed.string("name"),
         enabled=parsed.boolean("enabled"),

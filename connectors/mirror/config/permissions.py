@@ -11,7 +11,12 @@ from collections.abc import Iterator, Mapping
 from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import ValidList
-from connectors.mirror.config.base import JAVA_PACKAGE, MAPPING_FILE_KEY
+from connectors.mirror.config.base import (
+    FORWARDING_ADMIN_KEY,
+    JAVA_FORWARDING_ADMIN,
+    JAVA_PACKAGE,
+    MAPPING_FILE_KEY,
+)
 from connectors.mirror.config.loss_policies import HISTORY_OFF, URL_KEY
 from connectors.mirror.topic_routes import TRANSFORM_KEY
 from connectors.spark.properties import not_permitted as spark_not_permitted
@@ -23,6 +28,7 @@ _CLASS_KEYS = (
     "topic.filter.class",
     "group.filter.class",
     "config.property.filter.class",
+    FORWARDING_ADMIN_KEY,
 )
 
 HISTORY_ALLOWED_URLS = ConfigKey(
@@ -53,7 +59,12 @@ def _classes(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[C
     for key in _CLASS_KEYS:
         name = config.get(key, "").strip()
         module = name.replace(":", ".", 1).rpartition(".")[0]
-        known = not module or name.startswith(JAVA_PACKAGE) or module in sys.modules
+        known = (
+            not module
+            or name == JAVA_FORWARDING_ADMIN
+            or name.startswith(JAVA_PACKAGE)
+            or module in sys.modules
+        )
         if not known and name != worker.get(key, "").strip():
             yield ConfigProblem(
                 key,

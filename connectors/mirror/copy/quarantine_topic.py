@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from queue import Empty, SimpleQueue
@@ -58,15 +58,15 @@ class QuarantineTopic:
         cluster: str,
         replication_factor: int,
         producer_properties: Mapping[str, str],
-        admin_properties: Mapping[str, str],
+        admin: Callable[[], Admin],
     ) -> None:
         """`cluster`: the source's alias. The properties are Java properties for the target
-        cluster."""
+        cluster. `admin` makes its admin client."""
         self._topic = topic
         self._cluster = cluster
         self._factor = replication_factor
         self._producer_properties = dict(producer_properties)
-        self._admin_properties = dict(admin_properties)
+        self._make_admin = admin
         self._items: SimpleQueue[_Item | None] = SimpleQueue()
         self._producer: confluent_kafka.Producer | None = None
         self._thread: threading.Thread | None = None
@@ -144,7 +144,7 @@ class QuarantineTopic:
             raise DeadlineExceeded(f"a write to {self._topic} took longer than {_WRITE_S:g} s")
 
     def _create_topic(self) -> None:
-        with closing(Admin(self._admin_properties)) as admin:
+        with closing(self._make_admin()) as admin:
             created = admin.create_topic(
                 self._topic, 1, self._factor, {"max.message.bytes": str(LARGEST_BYTES)}
             )

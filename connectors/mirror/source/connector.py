@@ -33,6 +33,7 @@ from connectors.mirror.source.assignment import ByCount, Measured, PartitionAssi
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP
 from connectors.mirror.source.partition_load import LoadWatch
 from connectors.mirror.topics.clusters import topic_selector
+from connectors.mirror.topics.forwarding_admin import forwarding_admin_class
 from connectors.mirror.topics.provenance_topic import release
 from connectors.mirror.topics.refresh import TopicRefresh
 from connectors.mirror.topics.selection import TopicPartition, encode_partitions
@@ -75,6 +76,7 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
         config = SourceConfig.from_properties(props)
         topic_selector(config)
         config_property_filter(config.originals)
+        forwarding_admin_class(config.originals)
     except ConfigError as error:
         problems.append(ConfigProblem(error.key or "connector.class", str(error)))
     return problems

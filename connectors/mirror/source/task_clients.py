@@ -27,6 +27,7 @@ from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.internal_topics import KafkaOffsetTopicClients, OffsetTopicClients
 from connectors.mirror.retention.watch import RetentionWatch
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP, CatchUp
+from connectors.mirror.topics.forwarding_admin import forwarding_admin
 
 __all__ = ["OwnedQuarantine", "OwnedTailLookup", "TaskClients"]
 
@@ -78,7 +79,7 @@ class TaskClients:
             config.source_cluster_alias,
             config.replication_factor,
             producer,
-            target_admin(config.originals),
+            lambda: forwarding_admin(config.originals, target_admin(config.originals)),
         )
 
     def tails(

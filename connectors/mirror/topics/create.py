@@ -246,12 +246,9 @@ def ensure_compacted_topic(
     return created
 
 
-def create_own_topic(
-    client: Mapping[str, str], name: str, factor: int, factor_key: str, timeout: float
-) -> None:
-    """Like `ensure_compacted_topic`, on the cluster of these admin properties. Raises retriable
-    errors and `ConfigError`; others are logged, because the topic may exist all the same."""
-    admin = Admin(client)
+def create_own_topic(admin: Admin, name: str, factor: int, factor_key: str, timeout: float) -> None:
+    """Like `ensure_compacted_topic`, and close the client. Raises retriable errors and
+    `ConfigError`; others are logged, because the topic may exist all the same."""
     try:
         ensure_compacted_topic(admin, name, factor, timeout)
     except ConnectError as error:

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 
 from connect.clients.errors import not_authorized
-from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.api_versions import broker_apis
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Deadline
@@ -48,6 +47,7 @@ from connectors.mirror.topics.create import (
     ensure_compacted_topic,
 )
 from connectors.mirror.topics.empty_listings import EmptyListings
+from connectors.mirror.topics.forwarding_admin import forwarding_admin
 from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
 from connectors.mirror.topics.refresh_messages import (
     failures_in_words,
@@ -190,7 +190,8 @@ class TopicRefresh:
         config = self._config
         source_props = client_configs.source_admin(config.originals)
         target_props = client_configs.target_admin(config.originals)
-        source, target = Admin(source_props), Admin(target_props)
+        source = forwarding_admin(config.originals, source_props)
+        target = forwarding_admin(config.originals, target_props)
         reached = False
         try:
             ids = [

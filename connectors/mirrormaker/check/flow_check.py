@@ -19,6 +19,7 @@ from connectors.mirror.api_support import (
 )
 from connectors.mirror.backfill.cluster_facts import described_configs
 from connectors.mirror.config import clients as client_configs
+from connectors.mirror.config.base import FORWARDING_ADMIN_KEY
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
@@ -27,6 +28,7 @@ from connectors.mirror.source.connector import reads_committed
 from connectors.mirror.topic_routes import TRANSFORM_KEY
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.create import copied_configs
+from connectors.mirror.topics.forwarding_admin import ForwardingAdmin, forwarding_admin_class
 from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
 from connectors.mirror.topics.selection import (
     REFUSED,
@@ -150,12 +152,22 @@ class _FlowChecker:
         for problem in transform_problems(self._props):
             self.find(Level.ERROR, problem.message)
         self._load_transform()
+        self._say_who_changes_topics()
         if not reads_committed(self._props):
             self.find(
                 Level.NOTE,
                 "records of aborted transactions are copied too, because the source consumer is "
                 "read_uncommitted; to leave them out, set "
                 f"{self.report.source}.consumer.isolation.level=read_committed",
+            )
+
+    def _say_who_changes_topics(self) -> None:
+        made_by = forwarding_admin_class(self._props)
+        if made_by is not ForwardingAdmin:
+            self.find(
+                Level.NOTE,
+                f"{made_by.__module__}:{made_by.__qualname__} ({FORWARDING_ADMIN_KEY}) creates and "
+                "changes topics; whether it may is not checked",
             )
 
     def _load_transform(self) -> None:
@@ -363,6 +375,7 @@ class _FlowChecker:
                 self.report.source: client_configs.source_admin(self._props),
                 self.report.target: client_configs.target_admin(self._props),
             },
+            forwarded=forwarding_admin_class(self._props) is not ForwardingAdmin,
         )
 
     def _written(self, key: str) -> str:

@@ -33,6 +33,7 @@ _OPTIONAL = {
 """Features without which records and group offsets are copied all the same, and what is lost."""
 _WORKERS = (Feature.WORKER, Feature.EXACTLY_ONCE)
 """Features for which the worker's own client acts, and not the connector's."""
+_CHANGES = (Operation.CREATE, Operation.ALTER, Operation.ALTER_CONFIGS)
 _A_TASK = "MirrorSourceConnector-0"
 
 
@@ -62,15 +63,20 @@ def permission_findings(
     features: Collection[Feature],
     worker: Mapping[str, str],
     admins: Mapping[str, Mapping[str, str]],
+    *,
+    forwarded: bool = False,
 ) -> Iterator[Finding]:
     """Ask the clusters which permissions of these features are missing.
 
     `names`: see `concrete_names`. `worker`: client properties of the flow's worker. `admins`:
-    those of the connectors, by alias. One finding for each resource and feature. Raises one of
-    `connect.errors`.
+    those of the connectors, by alias. `forwarded`: a class of the user's own creates and changes
+    topics, perhaps without these permissions. One finding for each resource and feature. Raises
+    one of `connect.errors`.
     """
     asked: dict[tuple[str, bool], dict[Permission, RequiredPermission]] = {}
     for each in required_permissions(names, features):
+        if forwarded and each.feature not in _WORKERS and each.operation in _CHANGES:
+            continue
         name = f"{each.pattern.name}{_A_TASK}" if each.pattern.prefixed else each.pattern.name
         question = Permission(each.resource, name, each.operation)
         asked.setdefault((each.cluster, each.feature in _WORKERS), {})[question] = each

@@ -15,6 +15,7 @@ from connect.config.otlp_keys import OTLP_ENDPOINT
 from connect.config.rest_access_keys import ALLOWED_HOSTS
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connect.config.worker_keys import DISTRIBUTED_CONFIG_DEF
+from connectors.mirror.config.base import FORWARDING_ADMIN_KEY, JAVA_FORWARDING_ADMIN
 from connectors.mirrormaker.config.precedence import (
     CONNECTOR_KEY_NAMES,
     SPARK_PREFIX,
@@ -107,7 +108,13 @@ _LIKENESS = 0.8
 def advise(props: Mapping[str, Setting], clusters: Collection[str]) -> Iterator[str]:
     """Return one sentence per questionable key, in the order of the file."""
     flows = [Flow(a, b) for a in clusters for b in clusters if a != b]
+    own_admin = any(
+        key.endswith(FORWARDING_ADMIN_KEY) and setting.value.strip() != JAVA_FORWARDING_ADMIN
+        for key, setting in props.items()
+    )
     for key, setting in props.items():
+        if own_admin and ".admin." in key:
+            continue  # A class of the user's own may read any of them.
         for problem in (_problem(key, props, clusters, flows), comment_problem(key, setting)):
             if problem:
                 yield f"{setting.key or key}{line_of(setting)} {problem}"

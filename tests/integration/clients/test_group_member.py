@@ -150,13 +150,17 @@ def test_an_owner_that_is_busy_stays_in_the_group(group: Group) -> None:
     group.settle(one, two)
 
 
-def test_an_owner_that_is_busy_for_too_long_leaves_and_comes_back(group: Group) -> None:
+def test_an_owner_that_is_busy_for_too_long_leaves_and_comes_back(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
     slow = GroupTimeouts(QUICK.session_ms, 2_000, QUICK.heartbeat_ms)
     one = group.join("one")
     two = group.join("two", timeouts=slow)
     group.settle(one, two)
     two.hold.clear()
     group.settle(one, timeout_s=20)
+    assert "longer than rebalance.timeout.ms (2000)" in caplog.text
+    assert "two is held up" in caplog.text
     two.hold.set()
     group.settle(one, two)
 

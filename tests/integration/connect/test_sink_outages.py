@@ -13,6 +13,7 @@ from connect.runtime.sink.consumer import SinkConsumer
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.bench import Bench
+from tests.support.plugins import Events
 from tests.support.telling_sink import TellingSinkConnector
 from tests.support.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
@@ -58,6 +59,30 @@ def test_a_regex_without_topics_idles_until_there_is_one(target_cluster: KafkaCl
     topic = create_topic(bench.servers, name=f"{prefix}-2")
     bench.produce(b"two", topic=topic)
     bench.told("put 0 b'two'")
+    bench.becomes(State.RUNNING, State.RUNNING, name=name)
+    assert bench.close()
+
+
+def test_a_topic_of_a_list_is_deleted_and_the_others_go_on(target_cluster: KafkaCluster) -> None:
+    bench = open_bench(target_cluster)
+    gone, kept = (create_topic(bench.servers, name=unique(name)) for name in ("gone", "kept"))
+    name = unique("sink")
+    config = {"topics": f"{gone},{kept}", AGE: "300", "topic": bench.topic}
+    bench.herder.put_connector(name, {"connector.class": "TellingSink", "name": name, **config})
+    bench.produce(b"one", topic=gone)
+    bench.produce(b"two", topic=kept)
+    bench.told("put 0 b'one'")
+    bench.told("put 0 b'two'")
+    told = len(Events.of(bench.topic))
+    admin(bench.servers).delete_topics([gone])[gone].result(30)
+    wait_until(
+        lambda: any(event.startswith("close") for event in Events.of(bench.topic)[told:]),
+        30.0,
+        "the partition of the deleted topic to be closed",
+    )
+    bench.produce(b"three", topic=kept)
+    bench.told("put 1 b'three'")
+    assert sorted(bench.puts()) == ["put 0 b'one'", "put 0 b'two'", "put 1 b'three'"], "each once"
     bench.becomes(State.RUNNING, State.RUNNING, name=name)
     assert bench.close()
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from connect.clients.librdkafka.acls import Acl
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigChange
+from connect.errors import ConnectError
 from connectors.mirror.source.connector import MirrorSourceConnector
+from connectors.mirror.topics.forwarding_admin import ForwardingAdmin
 from connectors.spark.session import shared_session
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.bare_connector import configs_set, running
@@ -23,6 +26,18 @@ AUTHORIZED = {
     "super.users": "User:ANONYMOUS",
 }
 WAIT_S = 60.0
+
+
+class NotingAdmin(ForwardingAdmin):
+    """A class of the user's own, which notes the entries that it is asked to create."""
+
+    created: ClassVar[set[Acl]] = set()
+
+    def create_acls(
+        self, acls: Collection[Acl], timeout: float = WAIT_S
+    ) -> dict[Acl, ConnectError]:
+        self.created.update(acls)
+        return super().create_acls(acls, timeout)
 
 
 def reader(topic: str, operation: str = "READ", permission: str = "ALLOW") -> Acl:
@@ -82,11 +97,13 @@ def test_configs_and_acls_follow_the_source(
     assert source.create_acls([*wanted, reader(topic, "WRITE"), reader("elsewhere")]) == {}
     config = flow(*guarded, topic)
     config["config.properties.exclude"] = "flush.ms, min.insync.replicas"
+    config["forwarding.admin.class"] = f"{__name__}:NotingAdmin"
     caplog.set_level("INFO")
     with running(MirrorSourceConnector(), config):
         wait_until(lambda: remote in target.list_topics(), WAIT_S, "the copy")
         mirrored = {reader(remote), reader(remote, "DESCRIBE", "DENY")}
         wait_until(lambda: set(target.describe_topic_acls()) == mirrored, WAIT_S, "its ACLs")
+        assert mirrored <= NotingAdmin.created
 
         # A change, a reset, and an override by hand on the target; one of an excluded name stays.
         overrides = [ConfigChange("segment.ms", "5000"), ConfigChange("flush.ms", "8")]

@@ -16,7 +16,7 @@ from connect.runtime.errors import NotLeader
 from tests.support.certificates import Authority
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import Answer, call
-from tests.unit.api.started import StartServer
+from tests.unit.api.started import LISTENER, StartServer
 
 EXTENSION = {"rest.extension.classes": BASIC_AUTH_EXTENSION}
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
@@ -124,7 +124,7 @@ def test_jaas_files_that_name_no_users(tmp_path: Path, text: str, word: str) -> 
 
 def test_an_extension_that_cannot_be_used_stops_the_worker() -> None:
     with pytest.raises(ConfigError, match=r"org\.example\.Auth"):
-        users_of(["org.example.Auth"], {}, {})
+        RestServer({**LISTENER, "rest.extension.classes": "org.example.Auth"}, MetricRegistry(), {})
     with pytest.raises(ConfigError, match="KAFKA_OPTS"):
         users_of([BASIC_AUTH_EXTENSION], {}, {})
 

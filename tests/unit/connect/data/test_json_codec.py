@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.data import json_codec
+from connect.data.java_numbers import Float32
 from connect.errors import ConnectError, CorruptData
 
 
@@ -39,6 +42,15 @@ from connect.errors import ConnectError, CorruptData
 )
 def test_golden_bytes(value: json_codec.JsonValue, expected: bytes) -> None:
     assert json_codec.encode(value) == expected
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Float32(0.1), Decimal(1), (1, 2), {1: 2}, [{"a": bytearray(b"x")}], MappingProxyType({})],
+)
+def test_what_is_not_of_the_plain_types_is_left_to_the_caller(other: object) -> None:
+    assert json_codec.encode_plain({"a": [1, 0.5, "x", b"y", None, True]}) is not None
+    assert json_codec.encode_plain({"a": other}) is None
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,6 @@ def test_emitters_may_emit_without_pause_and_others_not() -> None:
         ),
         ({"metric.names.formats": ""}, "Configuration 'metric.names.formats' must not be empty"),
         ({"replication.factor": "two"}, "Not a number of type INT"),
-        ({"forwarding.admin.class": "org.example.Mine"}, "Java classes cannot be used here"),
         (
             {"emit.offset-syncs.enabled": "false", "offset-syncs.topic.replication.factor": "1"},
             "offset-syncs.topic.replication.factor would have no effect",
