@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from connect.clients.security.configured_stores import trusted_certificates
 from connect.clients.security.jaas import JAAS_KEY, LoginModule
-from connect.clients.security.key_stores import read_trusted_certificates
 from connect.clients.security.oauth import (
     ClientCredentials,
     ClientCredentialsProvider,
@@ -84,7 +84,7 @@ def librdkafka_oauth(props: Mapping[str, str], module: LoginModule) -> dict[str,
         config["sasl.oauthbearer.extensions"] = ",".join(
             f"{name}={value}" for name, value in extensions.items()
         )
-    if trusted := read_trusted_certificates(_module_tls(module)):
+    if trusted := trusted_certificates(_module_tls(module)):
         config["https.ca.pem"] = trusted
     return config
 

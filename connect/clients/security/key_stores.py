@@ -16,7 +16,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
+    NoEncryption,
+    PrivateFormat,
     load_der_private_key,
     load_pem_private_key,
     pkcs12,
@@ -44,6 +47,13 @@ class KeyPair:
 
     certificate_chain: str
     private_key: PrivateKeyTypes = field(repr=False)
+
+    def key_pem(self, passphrase: bytes | None) -> str:
+        """Return the private key in PKCS#8, encrypted if there is a passphrase."""
+        encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
+        return self.private_key.private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, encryption
+        ).decode()
 
 
 def read_key_pair(props: Mapping[str, str]) -> KeyPair | None:

@@ -2,7 +2,8 @@
 
 Either a file has the assertion, which another program renews, or it is made here for each request:
 its claims are those of the properties, then those of a template file, then the times and the id.
-Key, template and assertion are read anew each time, so replaced files are taken up.
+Key, template and assertion are read anew each time, so replaced files are taken up. Only a
+signature needs `cryptography`, which takes 9 MB of a process.
 """
 
 from __future__ import annotations
@@ -14,12 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from connect.clients.security.oauth import EndpointProvider, TokenEndpoint
 from connect.clock import SYSTEM_CLOCK, Clock
@@ -96,6 +91,10 @@ class SignedAssertion:
             raise invalid_value(key, str(self.template_file), reason) from error
 
     def _signature(self, data: bytes) -> bytes:
+        from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+        from cryptography.hazmat.primitives.hashes import SHA256
+
         key = self._private_key()
         if self.algorithm == "RS256" and isinstance(key, rsa.RSAPrivateKey):
             return key.sign(data, padding.PKCS1v15(), SHA256())
@@ -111,6 +110,9 @@ class SignedAssertion:
         raise invalid_value(_KEYS + "private.key.file", str(self.key_file), reason)
 
     def _private_key(self) -> object:
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
         key = _KEYS + "private.key.file"
         text = _read(key, self.key_file)
         secret = None if self.passphrase is None else self.passphrase.reveal().encode()

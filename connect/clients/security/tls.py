@@ -14,20 +14,16 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
-
-from connect.clients.security.key_stores import KeyPair, read_key_pair, read_trusted_certificates
+from connect.clients.security.configured_stores import key_pair, trusted_certificates
 from connect.clients.security.store_files import StoreFiles
 from connect.clients.warn_once import warn_once
 from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    from connect.clients.security.key_stores import KeyPair
 
 __all__ = ["librdkafka_tls", "server_ssl_context", "ssl_context", "verifies_hostname"]
 
@@ -68,11 +64,11 @@ def librdkafka_tls(props: Mapping[str, str]) -> dict[str, str]:
     config = {
         "ssl.endpoint.identification.algorithm": "https" if verifies_hostname(props) else "none"
     }
-    pair = read_key_pair(props)
+    pair = key_pair(props)
     if pair is not None:
         config["ssl.certificate.pem"] = pair.certificate_chain
-        config["ssl.key.pem"] = _key_pem(pair, None)
-    trusted = read_trusted_certificates(props)
+        config["ssl.key.pem"] = pair.key_pem(None)
+    trusted = trusted_certificates(props)
     if trusted is not None:
         config["ssl.ca.pem"] = trusted
     ciphers = _openssl_ciphers(props)
@@ -135,7 +131,7 @@ class _ClientContext(ssl.SSLContext):
 
 def _make_client(context: ssl.SSLContext, props: Mapping[str, str]) -> None:
     _refuse_java_classes(props)
-    trusted = read_trusted_certificates(props)
+    trusted = trusted_certificates(props)
     if trusted is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
@@ -144,7 +140,7 @@ def _make_client(context: ssl.SSLContext, props: Mapping[str, str]) -> None:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = verifies_hostname(props)
     _set_versions_and_ciphers(context, props)
-    pair = read_key_pair(props)
+    pair = key_pair(props)
     if pair is not None:
         _load_key_pair(context, pair)
 
@@ -183,7 +179,7 @@ class _Stores:
 
 def _server_context(props: Mapping[str, str]) -> ssl.SSLContext:
     _refuse_java_classes(props)
-    pair = read_key_pair(props)
+    pair = key_pair(props)
     if pair is None:
         raise ConfigError(
             'Missing required configuration "ssl.keystore.location": an https listener needs a '
@@ -199,7 +195,7 @@ def _server_context(props: Mapping[str, str]) -> ssl.SSLContext:
     context.verify_mode = _CLIENT_AUTH[wanted]
     if context.verify_mode is not ssl.CERT_NONE:
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        trusted = read_trusted_certificates(props)
+        trusted = trusted_certificates(props)
         if trusted is None:
             context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         else:
@@ -226,12 +222,6 @@ def _refuse_java_classes(props: Mapping[str, str]) -> None:
         raise invalid_value(key, props[key], "Java classes cannot be used here; remove the key")
 
 
-def _key_pem(pair: KeyPair, passphrase: bytes | None) -> str:
-    encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
-    pem = pair.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
-    return pem.decode()
-
-
 def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     """Load a key pair through a temporary file, because `SSLContext` reads only files.
 
@@ -241,7 +231,7 @@ def _load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     with tempfile.TemporaryDirectory(prefix="connect-tls-") as directory:
         path = Path(directory) / "pair.pem"
         path.touch(mode=0o600)
-        path.write_text(pair.certificate_chain + _key_pem(pair, passphrase.encode()))
+        path.write_text(pair.certificate_chain + pair.key_pem(passphrase.encode()))
         try:
             context.load_cert_chain(path, password=passphrase)
         except ssl.SSLError as error:
