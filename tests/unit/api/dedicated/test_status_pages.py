@@ -188,7 +188,7 @@ def test_health_says_what_waits_because_of_a_limit(worker: ShownFlows, server: A
     assert body["message"].endswith("are healthy; 2 partitions wait because of mirror.rate.topics")
 
 
-def test_health_says_that_records_were_lost(worker: Worker, server: ApiServer) -> None:
+def test_health_says_that_records_were_lost(worker: ShownFlows, server: ApiServer) -> None:
     lost = PartitionHealth("logs", 0, 0, 0, details={"lost_lately": True})
     kept = PartitionHealth("logs", 1, 0, 0, details={"lost_lately": False})
     worker.connectors = [connector(task(lost, kept, GOOD))]
