@@ -29,7 +29,7 @@ MIRROR_CHECKPOINT_GROUP = "MirrorCheckpointConnector"
 CONSUMER_FETCH_GROUP = "consumer-fetch-manager-metrics"
 CONSUMER_GROUP, PRODUCER_GROUP = "consumer-metrics", "producer-metrics"
 MIRROR_FLOW_GROUP = "MirrorFlow"
-"""The histograms of a flow's tasks. Kafka has no such group."""
+"""A flow's tasks as a whole. Kafka has no such group."""
 CONNECTOR_HEALTH_GROUP = "ConnectorHealth"
 """Whether each connector is healthy. Kafka has no such group."""
 PROCESS_GROUP, PYTHON_GROUP = "process", "python"
@@ -151,6 +151,8 @@ _HELP: Mapping[str, Mapping[str, str]] = {
         "gc-collections-total": "Runs of the garbage collector.",
     },
     MIRROR_FLOW_GROUP: {
+        "source-late-seconds-total": "Seconds by which answers to fetches came later than source "
+        "brokers may wait, where that is a second or more. Not in Java's MirrorMaker 2.",
         "record-age-seconds": "Ages of records when read: all records of a batch count with the "
         "newest one's. Not in Java's MirrorMaker 2.",
         "replication-latency-seconds": "Times from records' timestamps to the target's "

@@ -32,12 +32,13 @@ _LATELY_MS = 24 * 3_600_000
 
 class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
-    flight, bytes fetched, and histograms of their age and latency. The copier's thread writes them;
-    any thread may read them."""
+    flight, bytes fetched, histograms of their age and latency, and the seconds that answers of
+    source brokers were late. The copier's thread writes them; any thread may read them."""
 
-    __slots__ = ("acked", "age", "bytes", "fetched", "latency", "waiting")
+    __slots__ = ("acked", "age", "bytes", "fetched", "late_s", "latency", "waiting")
 
     def __init__(self) -> None:
+        self.late_s = 0.0
         self.fetched = self.acked = self.waiting = self.bytes = 0
         self.age, self.latency = DurationHistogram(), DurationHistogram()
 
@@ -48,10 +49,10 @@ class CopyTotals:
         producer_id: str,
         flow_task: Mapping[str, str],
     ) -> Callable[[], None]:
-        """Register the bytes as metrics of Java's consumer and producer, and the histograms with
-        the tags `flow_task`. Returns a function that removes them."""
+        """Register the bytes as metrics of Java's consumer and producer, and the rest with the
+        tags `flow_task`. Returns a function that removes them."""
         removers = [
-            registry.register(MIRROR_FLOW_GROUP, flow_task, self.read_histograms),
+            registry.register(MIRROR_FLOW_GROUP, flow_task, self.read),
             registry.register(
                 CONSUMER_GROUP,
                 {"client-id": consumer_id},
@@ -70,8 +71,9 @@ class CopyTotals:
 
         return remove
 
-    def read_histograms(self) -> dict[str, MetricValue]:
+    def read(self) -> dict[str, MetricValue]:
         return {
+            "source-late-seconds-total": self.late_s,
             "record-age-seconds": self.age.read(),
             "replication-latency-seconds": self.latency.read(),
         }
@@ -249,6 +251,11 @@ class PartitionMetrics:
         self._loss = (records, seconds)
 
     # Methods for any thread.
+
+    @property
+    def totals(self) -> CopyTotals:
+        """Return the totals of the partition's task. For the copier's thread."""
+        return self._totals
 
     @property
     def dropped_count(self) -> int:

@@ -302,10 +302,10 @@ def test_a_link_is_slow(
                 for proxy in found:
                     proxy.client_bytes_per_s = 100_000.0
                     proxy.delay_to_client_s = 1.5
-                # A lag is critical once it is five minutes.
                 trial.named(
                     "the link from the source passes 100 kB/s with a delay of 1.5 s",
                     "[1-9][0-9]* records behind",
+                    alert="MirrorSourceSlow",
                     health='"lag_records":[1-9]',
                     why="slowly",
                 )

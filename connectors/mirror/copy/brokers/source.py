@@ -36,6 +36,10 @@ HELD_WAIT_MS = 5
 """How long a fetch may wait at the broker while partitions are held back, because they can only
 join the next one."""
 
+LATE_S = 1.0
+"""A response that comes by so much later than the broker may wait is late. Round trips around the
+world take less than half a second."""
+
 _ERROR_PAUSE_S = 0.5
 
 
@@ -67,7 +71,11 @@ class SourceNode(BrokerNode):
         self._responses = responses
         self._session = FetchSession()
         budget.readers += 1
+        self._partitions = context.partitions
         self._reserved = 0
+        self._due_at = self._late_s = 0.0
+        """When the awaited response should come at the latest, over a fast link, and how much of
+        its delay is counted."""
         self.waits_since: float | None = None
         """Since when a response is awaited, including earlier connections to this broker."""
         self._seen_bytes: tuple[Channel, int] | None = None
@@ -156,7 +164,8 @@ class SourceNode(BrokerNode):
         )
         self._reserve(size)
         self._note_waiting()
-        deadline = self._loop.now() + (wait_ms + self._settings.request_timeout_ms) / 1000
+        self._due_at, self._late_s = self._loop.now() + wait_ms / 1000, 0.0
+        deadline = self._due_at + self._settings.request_timeout_ms / 1000
         try:
             channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
             self._loop.update(channel)
@@ -170,6 +179,8 @@ class SourceNode(BrokerNode):
     def look_for_bytes(self) -> None:
         """Called every second. A large response over a slow link takes longer than a broker may be
         silent, but its bytes arrive."""
+        if self._reserved:
+            self._count_late()
         channel = self.channel
         if channel is None or self.waits_since is None:
             self._seen_bytes = None
@@ -208,6 +219,7 @@ class SourceNode(BrokerNode):
         self._reserve(0)
         self.waits_since = None
         fetched = parse_fetch(response.body)
+        self._count_late()
         self.throttle(fetched.throttle_ms)
         buffer = FetchBuffer(self._budget, response.buffer, held=True)
         try:
@@ -220,6 +232,17 @@ class SourceNode(BrokerNode):
         finally:
             buffer.release()
         self.pump()
+
+    def _count_late(self) -> None:
+        """Count by how much the awaited response is late by now, once for each task that has
+        partitions here."""
+        late_s = self._loop.now() - self._due_at
+        if late_s < LATE_S:
+            return
+        more_s, self._late_s = late_s - self._late_s, late_s
+        mine = (each for each in self._partitions.values() if each.source_node == self.node_id)
+        for totals in {partition.metrics.totals for partition in mine}:
+            totals.late_s += more_s
 
     def _refused(self, code: int) -> None:
         self._session.reset()

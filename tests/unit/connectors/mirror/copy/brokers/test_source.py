@@ -55,3 +55,23 @@ def test_an_answer_to_a_partition_that_left_is_not_for_the_one_that_came_back(ma
     assert not made.node.answers(back)
     made.ask()
     assert made.node.answers(back)
+
+
+def test_a_late_answer_is_counted_while_it_is_awaited(made: Node) -> None:
+    """A large one over a slow link takes minutes. The broker may wait for half a second."""
+    here, elsewhere = made.partition(0, 0), made.partition(1, 0)
+    here.source_node, elsewhere.source_node = 1, 2
+    for partition in (here, elsewhere):
+        made.context.partitions[partition.source] = partition
+    made.node._reserved = 1  # as when a fetch is sent
+    made.node._due_at = made.loop.now() + 0.5
+
+    def late_after(seconds: float) -> float:
+        made.clock.advance(seconds)
+        made.node.look_for_bytes()
+        return round(here.metrics.totals.late_s, 3)
+
+    assert late_after(1.4) == 0.0
+    assert late_after(1.1) == 2.0
+    assert late_after(10.0) == 12.0
+    assert elsewhere.metrics.totals.late_s == 0.0
