@@ -182,7 +182,9 @@ def run_program(
         if chosen is not None:
             # For the processes that this one starts.
             os.environ[LOG_FORMAT_VARIABLE] = chosen
-        return run(arguments)
+        code = run(arguments)
+        sys.stdout.flush()  # Here and not at Python's exit, which would end with 120.
+        return code
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
