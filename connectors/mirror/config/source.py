@@ -40,6 +40,7 @@ from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.config.transforms import TRANSFORM_KEYS
 
 __all__ = [
+    "DEFAULT_COPY_BUFFER_BYTES",
     "SOURCE_CONFIG_DEF",
     "SOURCE_TASK_CONFIG_DEF",
     "SourceConfig",
@@ -61,7 +62,9 @@ CONFIG_PROPERTIES_EXCLUDE = (
 )
 
 # A fetch requests an eighth of it. Twice as much copied no faster and cost more CPU per record.
-DEFAULT_COPY_BUFFER_BYTES = 32 * 1024 * 1024
+DEFAULT_COPY_BUFFER_BYTES = 24 * 1024 * 1024
+# The default grows to this on a link of 100 ms.
+_FAR_COPY_BUFFER_BYTES = 64 * 1024 * 1024
 # Large enough to make the cost per batch negligible, and small against the smallest usual
 # message.max.bytes (1 MiB).
 DEFAULT_MERGE_BATCH_BYTES = 256 * 1024
@@ -198,7 +201,7 @@ _OUR_KEYS = (
         Importance.MEDIUM,
         "Maximum memory, in bytes, for fetched records that are not acknowledged yet. The tasks of "
         "a process share it; of different values the largest applies to all of them together. The "
-        "default grows up to twofold if the round trip to the source is long. Not a key of "
+        "default grows up to 64 MiB if the round trip to the source is long. Not a key of "
         "MirrorMaker 2.",
     ),
     ConfigKey(
@@ -296,7 +299,7 @@ class SourceConfig(MirrorConfig):
     def far_buffer_bytes(self) -> int:
         """Return the memory limit to use if the round trip is long. An explicit value is kept."""
         given = self.mirror_copy_buffer_bytes
-        return 2 * given if given == DEFAULT_COPY_BUFFER_BYTES else given
+        return _FAR_COPY_BUFFER_BYTES if given == DEFAULT_COPY_BUFFER_BYTES else given
 
     @classmethod
     def from_properties(cls, props: Mapping[str, str]) -> SourceConfig:

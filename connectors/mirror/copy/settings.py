@@ -11,7 +11,7 @@ from connect.clients.config.settings import FetchSettings, ProduceSettings, Wire
 from connect.plugin import SourcePartition, TransferTransactions
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import LossPolicies
-from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.config.source import DEFAULT_COPY_BUFFER_BYTES, SourceConfig
 from connectors.mirror.copy.batches.choice import CopyOptions
 
 __all__ = ["EngineSettings", "TransactionPlan", "engine_settings"]
@@ -36,7 +36,7 @@ class EngineSettings:
     fetch: FetchSettings = field(default_factory=FetchSettings)
     produce: ProduceSettings = field(default_factory=ProduceSettings)
     options: CopyOptions = field(default_factory=CopyOptions)
-    buffer_bytes: int = 32 * 1024 * 1024
+    buffer_bytes: int = DEFAULT_COPY_BUFFER_BYTES
     far_buffer_bytes: int | None = None
     losses: LossPolicies = field(default_factory=LossPolicies)
 
