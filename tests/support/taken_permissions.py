@@ -256,7 +256,9 @@ def in_words_of_the_page(guarded: Guarded, text: str) -> str:
         text = text.replace(own, word)
     text = re.sub(r"\b(?:127\.0\.0\.1|localhost):\d+", "broker:9092", text)
     text = re.sub(r" \(after \d+ ms\)", "", text)
-    return re.sub(r"^[\w.]+: (?=[A-Z])", "", " ".join(text.split()))
+    # Of a trace the cause: the rest has paths of this machine.
+    cause = text.partition("The above exception was")[0]
+    return re.sub(r"^[\w.]+: (?=[A-Z])", "", " ".join(cause.split()))
 
 
 def log_texts(log: Path) -> list[str]:
