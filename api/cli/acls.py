@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from api.cli.output.formats import FORMATS, print_result
+from api.cli.output import formats
 from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
 from connect.clients.permissions import Operation, Resource
@@ -57,11 +57,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def add_output_option(parser: argparse.ArgumentParser) -> None:
     """Declare `-o`: without it commands are printed, with it the ACLs themselves."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=FORMATS,
-        help="print the ACLs in this format (default: kafka-acls.sh commands)",
+    formats.add_output_option(
+        parser, "print the ACLs in this format (default: kafka-acls.sh commands)"
     )
 
 
@@ -84,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{known}"
             )
         found = {arguments.cluster: found[arguments.cluster]}
-    print_result(
+    formats.print_result(
         arguments,
         lambda: [
             dict(zip(_COLUMNS, row, strict=True)) for row in _rows(arguments.principal, found)

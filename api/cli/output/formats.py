@@ -13,14 +13,13 @@ __all__ = ["FORMATS", "add_output_option", "is_document", "print_document", "pri
 TABLE, TSV, JSON, YAML = FORMATS = ("table", "tsv", "json", "yaml")
 
 
-def add_output_option(parser: argparse.ArgumentParser) -> None:
-    """Add `-o`, which sets `output`; None: tables on a terminal, otherwise tab-separated lines."""
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=FORMATS,
-        help="output format (default: table on a terminal, otherwise tsv)",
-    )
+def add_output_option(
+    parser: argparse.ArgumentParser,
+    text: str = "output format (default: table on a terminal, otherwise tsv)",
+) -> None:
+    """Add `-o`, which sets `output`; None: tables on a terminal, otherwise tab-separated lines, or
+    what the help `text` says."""
+    parser.add_argument("-o", "--output", choices=FORMATS, help=text)
 
 
 def is_document(arguments: argparse.Namespace) -> bool:
