@@ -26,16 +26,23 @@ def test_a_leader_that_was_fenced_out_tells_so_and_claims_the_right_to_write_ane
     assert rig.store.claims >= claims + 1
 
 
-def test_a_leader_that_may_not_write_says_why_until_it_may(
-    rig: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
+def refuse_to_lead(rig: Rig, times: int) -> str:
+    """Let the leader's writes fail, and its next claims so many times. Returns why, which its
+    health then tells."""
     why = "grant Write and Describe on the transactional id connect-cluster-g"
-    rig.store.unclaimable.extend([BrokerError(why, 53)] * 3)
+    rig.store.unclaimable.extend([BrokerError(why, 53)] * times)
     rig.store.refusals.append(PrivilegedWriteFailed("another producer writes"))
     with pytest.raises(ConnectError, match="can be safely retried"):
         put(rig)
     rig.herder.post(lambda: None)  # it need not wait for the next request
     rig.until(lambda: why in str(rig.herder.health().trouble), "the herder says what is wrong")
+    return why
+
+
+def test_a_leader_that_may_not_write_says_why_until_it_may(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = refuse_to_lead(rig, 3)
     rig.until(lambda: why in str(rig.herder.health().stage), "and what it waits for")
     running(rig)
     assert rig.herder.health().trouble is None
@@ -48,13 +55,7 @@ def test_a_request_to_a_worker_that_cannot_lead_times_out_with_the_reason(
 ) -> None:
     """Java answers so, too, with 500 after 90 s, but without the reason."""
     monkeypatch.setattr(herder, "REQUEST_TIMEOUT_S", 0.5)
-    why = "grant Write and Describe on the transactional id connect-cluster-g"
-    rig.store.unclaimable.extend([BrokerError(why, 53)] * 1_000)
-    rig.store.refusals.append(PrivilegedWriteFailed("another producer writes"))
-    with pytest.raises(ConnectError, match="can be safely retried"):
-        put(rig)
-    rig.herder.post(lambda: None)  # it need not wait for the next request
-    rig.until(lambda: why in str(rig.herder.health().trouble), "the herder says what is wrong")
+    why = refuse_to_lead(rig, 1_000)
     with pytest.raises(DeadlineExceeded, match=f"^Request timed out\\. The .*{why}"):
         put(rig)
     rig.store.unclaimable.clear()
