@@ -206,12 +206,12 @@ class ProduceResponseHandler:
             return  # None of its batches is sent any more; the rest is dropped when it leaves.
         if failure is Failure.ABORT and self._transactions is None:
             failure = Failure.NEW_PRODUCER
-        if failure is not Failure.SPLIT:
+        if failure is not Failure.SPLIT:  # A batch that is split makes progress.
             partition.failures += 1
-        partition.target_error = reason
+            partition.target_error = reason
         self._log(partition, failure, reason)
         if failure is Failure.SPLIT:
-            failure = self._split(partition)
+            failure = self._split(partition, reason)
         if failure is Failure.ABORT and self._transactions is not None:
             self._transactions.abort_for(partition, reason)
         if failure is Failure.SPLIT:
@@ -230,13 +230,13 @@ class ProduceResponseHandler:
                 partition.shed(self._budget)
             self._delay(partition)
 
-    def _split(self, partition: TargetPartition) -> Failure:
+    def _split(self, partition: TargetPartition, reason: str) -> Failure:
         """Split the oldest batch. If it cannot be split, wait until the target's limit is
         raised."""
         try:
             partition.split_head(self._budget)
         except CorruptData as error:
-            partition.target_error = f"{partition.target_error}; it cannot be split: {error}"
+            partition.target_error = f"{reason}; it cannot be split: {error}"
             partition.failures += 1
             return Failure.BLOCK
         return Failure.SPLIT

@@ -55,7 +55,10 @@ def classify(
         reason += f" ({result.message})"
     if result.error in _TOO_LARGE:
         if batch.records > 1:
-            return Failure.SPLIT, reason
+            return Failure.SPLIT, (
+                f"the batch of {batch.records} records at source offset {first} "
+                f"({len(batch.data)} bytes) is larger than the target topic's max.message.bytes"
+            )
         return Failure.QUARANTINE if quarantine else Failure.BLOCK, (
             f"the record at source offset {first} ({len(batch.data)} bytes as a batch) is larger "
             "than the target topic's max.message.bytes: raise it to continue copying"

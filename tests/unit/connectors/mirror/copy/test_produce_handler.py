@@ -326,3 +326,42 @@ def test_a_loss_shows_where_a_later_batch_lands_while_the_first_is_refused() -> 
     finally:
         copier.close()
         target.close_all()
+
+
+def test_a_batch_that_is_split_counts_as_progress() -> None:
+    """A status that is written in between would say that the partition is stuck."""
+    target = ScriptedTarget({("copy", n): Log(largest=150) for n in PARTITIONS})
+    copier = Copier(target)
+    try:
+        partition = copier.partitions[0]
+        copier.turn()
+        copier.fetch(partition, 30)
+        copier.turn()
+        while partition.acked_position < 30:
+            assert target.handle(1, Fate.TAKEN)
+            copier.turn()
+            assert partition.error is None
+        assert len(partition.queue) == 0
+    finally:
+        copier.close()
+        target.close_all()
+
+
+def test_a_single_record_that_is_too_large_says_what_to_raise() -> None:
+    target = ScriptedTarget({("copy", n): Log(largest=60) for n in PARTITIONS})
+    copier = Copier(target)
+    try:
+        partition = copier.partitions[0]
+        copier.turn()
+        copier.fetch(partition, 4)
+        copier.turn()
+        while partition.state is CopyState.ACTIVE:
+            assert partition.error is None, "nothing but the last split is an error"
+            assert target.handle(1, Fate.TAKEN)
+            copier.turn()
+        assert partition.error is not None
+        assert "source offset 0 " in partition.error
+        assert "max.message.bytes: raise it" in partition.error
+    finally:
+        copier.close()
+        target.close_all()
