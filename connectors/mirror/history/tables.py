@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from typing import Any
 
 from sqlalchemy import (
@@ -19,12 +21,18 @@ from sqlalchemy import (
     event,
     select,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from connect.clock import Deadline
 
 __all__ = ["TABLES", "create_tables", "delete_before", "prepare"]
 
 TABLES = MetaData()
 
 _AT_ONCE = 10_000
+_LOCKED_S, _TRY_AGAIN_S = 5.0, 0.02
+_CREATES_IF_MISSING = ("sqlite", "postgresql")
+"""Databases that know `IF NOT EXISTS` for tables and indexes."""
 
 # SQLite auto-increments only an INTEGER key.
 _ID = BigInteger().with_variant(Integer, "sqlite")
@@ -142,11 +150,18 @@ Table(
 
 
 def create_tables(engine: Engine) -> None:
-    """Create what is missing: also indexes of tables that an earlier release made."""
-    TABLES.create_all(engine)
-    for table in TABLES.tables.values():
-        for index in table.indexes:
+    """Create what is missing: also indexes of tables that an earlier release made. Several
+    processes may do so at once."""
+    if engine.dialect.name not in _CREATES_IF_MISSING:
+        TABLES.create_all(engine)
+        for index in (each for table in TABLES.tables.values() for each in table.indexes):
             index.create(engine, checkfirst=True)
+        return
+    for table in TABLES.tables.values():
+        with engine.begin() as connection:
+            connection.execute(CreateTable(table, if_not_exists=True))
+            for index in table.indexes:
+                connection.execute(CreateIndex(index, if_not_exists=True))
 
 
 def prepare(engine: Engine) -> None:
@@ -157,9 +172,22 @@ def prepare(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _: Any) -> None:
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
+        _log_ahead(cursor)
         cursor.execute("PRAGMA synchronous=NORMAL")
         cursor.close()
+
+
+def _log_ahead(cursor: sqlite3.Cursor) -> None:
+    """Set the file's journal mode. Elsewhere SQLite waits for other connections, here it fails."""
+    deadline = Deadline(_LOCKED_S)
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if deadline.expired():
+                raise
+        time.sleep(_TRY_AGAIN_S)
 
 
 def delete_before(engine: Engine, at_ms: int) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, func, insert, select
+from sqlalchemy import create_engine, func, insert, inspect, select
 from sqlalchemy.engine import Engine
 
 from connect.config.types import SecretStr
@@ -149,3 +151,20 @@ def test_the_lag_of_a_flow_adds_up_its_tasks(engine: Engine, url: SecretStr) -> 
     step, (row,) = flow_series(url, "a", "b", at, at + 10_000, 1)
     assert step == 10_000
     assert (row["lag_records"], row["lag_ms"], row["records"]) == (12, 900, 2.0)
+
+
+def test_processes_may_create_the_tables_at_the_same_time(tmp_path: Path) -> None:
+    for number in range(10):
+        opened = [create_engine(f"sqlite:///{tmp_path}/{number}.db") for _ in range(4)]
+        at_once = Barrier(len(opened))
+
+        def create(engine: Engine, at_once: Barrier = at_once) -> set[str]:
+            prepare(engine)
+            at_once.wait(10)
+            create_tables(engine)
+            names = set(inspect(engine).get_table_names())
+            engine.dispose()
+            return names
+
+        with ThreadPoolExecutor(len(opened)) as threads:
+            assert all(found == TABLES.tables.keys() for found in threads.map(create, opened))
