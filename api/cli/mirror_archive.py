@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
 
     from api.cli.output.backfill import ProgressView
     from api.cli.processes.stop_signals import StopSignal
+    from connect.config.java_regex import JavaRegex
     from connectors.archive.session import ArchiveSession
     from connectors.mirror.backfill.job import JobOutcome
     from connectors.mirror.backfill.progress import JobProgress
@@ -110,8 +110,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--topics",
         metavar="REGEX",
-        help="only topics whose whole name matches REGEX, including topics that the flow does not "
-        "copy (default: the flow's topics)",
+        help="only topics whose whole name matches REGEX, a Java regular expression, including "
+        "topics that the flow does not copy (default: the flow's topics)",
     )
     parser.add_argument(
         "--every",
@@ -433,10 +433,10 @@ def _show(
     )
 
 
-def _pattern(arguments: argparse.Namespace) -> re.Pattern[str] | None:
-    from connectors.mirror.backfill.request import topic_pattern
+def _pattern(arguments: argparse.Namespace) -> JavaRegex | None:
+    from connectors.mirror.inspect.source_topics import topic_pattern
 
-    return topic_pattern(arguments.topics)
+    return None if arguments.topics is None else topic_pattern(arguments.topics)
 
 
 def command() -> NoReturn:

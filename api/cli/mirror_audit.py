@@ -77,7 +77,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES
 
     parser.add_argument(
-        "--topics", metavar="REGEX", help="audit only source topics whose whole name matches REGEX"
+        "--topics",
+        metavar="REGEX",
+        help="audit only source topics whose whole name matches REGEX, a Java regular expression",
     )
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the result to FILE as JSON"

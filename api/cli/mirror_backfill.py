@@ -97,8 +97,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--topics",
         metavar="REGEX",
-        help="copy source topics whose whole name matches REGEX, including topics that the flow "
-        "does not copy yet (default: the flow's topics)",
+        help="copy source topics whose whole name matches REGEX, a Java regular expression, "
+        "including topics that the flow does not copy yet (default: the flow's topics)",
     )
     parser.add_argument(
         "--partitions",
@@ -303,14 +303,11 @@ def _engine(
 
 def _wish(arguments: argparse.Namespace) -> BackfillRequest:
     from connect.clock import SYSTEM_CLOCK
-    from connectors.mirror.backfill.request import (
-        BackfillRequest,
-        parse_offset_time,
-        topic_pattern,
-    )
+    from connectors.mirror.backfill.request import BackfillRequest, parse_offset_time
+    from connectors.mirror.inspect.source_topics import topic_pattern
 
     now_ms = SYSTEM_CLOCK.now_ms()
-    topics = topic_pattern(arguments.topics)
+    topics = None if arguments.topics is None else topic_pattern(arguments.topics)
     since, until = (
         None if text is None else parse_offset_time(text, key, now_ms)
         for key, text in (("--since", arguments.since), ("--until", arguments.until))

@@ -5,7 +5,6 @@ them. Only the records come from the archive, not from the source.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -22,6 +21,7 @@ from connect.clients.config.properties import wire_settings
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import SYSTEM_CLOCK
+from connect.config.java_regex import JavaRegex
 from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.protocol.messages import TopicPartition
 from connectors.archive.errors import ArchiveRefused, DamagedArchive
@@ -135,7 +135,7 @@ def _nothing(wanted: SourceRange) -> RangeProgress:
 
 
 def archived_topics(
-    flow: DedicatedFlow, store: ArchiveStore, pattern: re.Pattern[str] | None
+    flow: DedicatedFlow, store: ArchiveStore, pattern: JavaRegex | None
 ) -> dict[str, ArchivedTopic]:
     """Return the topics of the archive that the flow copies, or whose whole name `pattern` matches.
     Raises `ConfigError` if there are none."""
@@ -152,7 +152,7 @@ def archived_topics(
     return {topic: ledger.topics[topic] for topic in selected}
 
 
-def _selector(flow: DedicatedFlow, pattern: re.Pattern[str] | None) -> TopicSelector:
+def _selector(flow: DedicatedFlow, pattern: JavaRegex | None) -> TopicSelector:
     selector = topic_selector(flow.config)
     if pattern is None:
         return selector
@@ -168,7 +168,7 @@ class RestoreSurvey:
         flow: DedicatedFlow,
         store: ArchiveStore,
         reader: ArchiveReader,
-        pattern: re.Pattern[str] | None,
+        pattern: JavaRegex | None,
     ) -> None:
         """`pattern`: for whole names of archived topics; None: the flow's topics."""
         self._flow = flow

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import SparkSession
 
+from connect.config.java_regex import JavaRegex
 from connectors.archive.engine import ArchiveEngine, archive_engine
 from connectors.archive.errors import AnotherArchive
 from connectors.archive.files import ArchiveFiles
@@ -40,7 +40,7 @@ class ArchiveSession:
     def __init__(
         self,
         flow: DedicatedFlow,
-        pattern: re.Pattern[str] | None,
+        pattern: JavaRegex | None,
         say: Callable[[str], None],
         unpacking: Unpacking | None = None,
     ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 
 from connect.clients.cluster.cluster_link import ClusterLink
@@ -11,6 +10,7 @@ from connect.clients.cluster.list_offsets import EARLIEST, LATEST
 from connect.clients.config.properties import wire_settings
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import Deadline
+from connect.config.java_regex import JavaRegex
 from connect.errors import ConfigError, ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.archive.errors import TopicChanged
@@ -47,7 +47,7 @@ class ArchivePlan:
 class SourceSurvey:
     """Looks at the source cluster. The owner calls `close`. For one thread."""
 
-    def __init__(self, flow: DedicatedFlow, pattern: re.Pattern[str] | None) -> None:
+    def __init__(self, flow: DedicatedFlow, pattern: JavaRegex | None) -> None:
         """`pattern`: for whole names of topics; None: the flow's topics."""
         self._flow = flow
         self._pattern = pattern

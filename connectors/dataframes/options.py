@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.types import SecretStr
 from connect.errors import ConfigError
 from connectors.dataframes.schemas import SCHEMAS
@@ -25,7 +25,7 @@ class FrameFlow:
     """A flow as tasks need it; Spark sends it to executors inside the tasks. `properties`: the
     resolved properties of its source connector. `offsets_topic`: the topic of its source offsets,
     which is read with `offsets_client`. `history_url`: as the driver's host sees it. `topics`: a
-    pattern for the topics to audit."""
+    Java pattern for the topics to audit."""
 
     name: str
     properties: Mapping[str, str] = field(repr=False)
@@ -64,10 +64,10 @@ def table_name(options: Mapping[str, str]) -> str:
             f"Option {TOPICS} is for the table audit: filter {name} by its column topic", key=TOPICS
         )
     try:
-        re.compile(options.get(TOPICS, ""))
-    except re.error as error:
+        compile_java_regex(options.get(TOPICS, ""))
+    except JavaRegexError as error:
         raise ConfigError(
-            f"Option {TOPICS}={options[TOPICS]} is not a valid regular expression: {error}",
+            f"Option {TOPICS}={options[TOPICS]} is not a valid Java regular expression: {error}",
             key=TOPICS,
         ) from None
     return name

@@ -28,7 +28,7 @@ spark.read.format("kafka_mirror").option("config", "/etc/mm2.properties").load("
 |---|---|
 | `config` | path of the flow's `mm2.properties` on the host of the driver (of Spark Connect) |
 | `flow` | the flow, `A->B` or `A:B`; not needed if the file has only one that copies |
-| `topics` | for the table `audit`: a regular expression for whole topic names |
+| `topics` | for the table `audit`: a Java regular expression for whole topic names |
 
 The argument of `load` is a table. Those with a row for *stream* can be read with
 `spark.readStream`, too: their offsets are those of the Kafka topic, or the newest row id of the

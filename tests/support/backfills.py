@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from connectors.mirror.backfill.request import BackfillRequest
 from connectors.mirror.backfill.scheduler import Chunk, PartitionJob, SchedulerOptions
 from connectors.mirror.backfill.session import BackfillSession
 from connectors.mirror.copy.settings import engine_settings
+from connectors.mirror.inspect.source_topics import topic_pattern
 from connectors.mirror.spark.backfill import spark_engine
 from connectors.mirror.spark.copy.shards import CopyFlow
 from connectors.mirrormaker.flow_lookup import named_flow
@@ -61,7 +61,7 @@ def backfill(
     """Run one to its end. `wrapped`: something between the job and its engine."""
     flow = named_flow(properties_file(properties, directory), None)
     if wish is None:
-        wish = BackfillRequest(None if topics is None else re.compile(topics))
+        wish = BackfillRequest(None if topics is None else topic_pattern(topics))
     with ExitStack() as stack:
         gatherer = stack.enter_context(closing(ClusterSurvey(flow, wish)))
         session = stack.enter_context(closing(BackfillSession(flow, gatherer, print)))

@@ -9,7 +9,13 @@ from pathlib import Path
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from tests.support.java import SERVICES, java_process
 
-__all__ = ["JAVA_MIRROR_MAKER", "java_mirror_maker", "mirror_maker", "mm2_properties"]
+__all__ = [
+    "JAVA_MIRROR_MAKER",
+    "java_mirror_maker",
+    "mirror_maker",
+    "mm2_properties",
+    "properties_text",
+]
 
 JAVA_MIRROR_MAKER = "org.apache.kafka.connect.mirror.MirrorMaker"
 
@@ -44,10 +50,15 @@ def mm2_properties(
     }
 
 
+def properties_text(properties: Mapping[str, str]) -> str:
+    """The text of a file with these properties."""
+    return "".join(f"{key} = {value}\n" for key, value in properties.items())
+
+
 def _write(properties: Mapping[str, str], directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "mm2.properties"
-    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     return path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from connectors.archive.unpacking import Unpacking
 from connectors.mirror.backfill.engines import PieceEngine
 from connectors.mirror.backfill.scheduler import SchedulerOptions
 from connectors.mirror.backfill.session import BackfillSession
+from connectors.mirror.inspect.source_topics import topic_pattern
 from connectors.mirrormaker.flow_lookup import named_flow
 from tests.support.backfills import Backfilled, properties_file
 
@@ -39,7 +39,7 @@ def archive(
     """Archive what the source has into `directory / "archive"`. `wrapped`: something between the
     job and its engine."""
     flow = named_flow(properties_file(properties, directory), None)
-    pattern = None if topics is None else re.compile(topics)
+    pattern = None if topics is None else topic_pattern(topics)
     with closing(ArchiveSession(flow, pattern, print, unpacking)) as session:
         session.take_lock()
         store = session.open(spark, str(directory / "archive"))
@@ -77,7 +77,7 @@ def restore(
     flow = named_flow(properties_file(properties, directory), None)
     store = read_archive(directory, spark)
     reader = ArchiveReader(spark, store)
-    pattern = None if topics is None else re.compile(topics)
+    pattern = None if topics is None else topic_pattern(topics)
     with ExitStack() as stack:
         survey = stack.enter_context(closing(RestoreSurvey(flow, store, reader, pattern)))
         session = stack.enter_context(closing(BackfillSession(flow, survey, print)))

@@ -10,8 +10,7 @@ from dataclasses import asdict
 from api.cli.output.formats import print_result
 from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
-from connect.config.java_regex import JavaRegexError, compile_java_regex
-from connect.errors import ConfigError
+from connectors.mirror.inspect.source_topics import topic_pattern
 from connectors.mirrormaker1.offset_checker import PartitionRow, flow_rows
 
 __all__ = ["add_options", "run"]
@@ -19,7 +18,9 @@ __all__ = ["add_options", "run"]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--topics", metavar="REGEX", help="only source topics whose whole name matches REGEX"
+        "--topics",
+        metavar="REGEX",
+        help="only source topics whose whole name matches REGEX, a Java regular expression",
     )
 
 
@@ -27,26 +28,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the lag of a flow. Returns the exit code."""
     from connectors.mirrormaker.flow_lookup import named_flow
 
-    rows = flow_rows(named_flow(arguments.config, arguments.flow), None)
-    rows = _matching(rows, arguments.topics)
+    flow = named_flow(arguments.config, arguments.flow)
+    topics = None if arguments.topics is None else topic_pattern(arguments.topics)
+    rows = [row for row in flow_rows(flow, None) if topics is None or topics.fullmatch(row.topic)]
     print_result(
         arguments,
         lambda: [{**asdict(row), "lag": row.lag} for row in rows],
         lambda output: _print(rows, output),
     )
     return EXIT_OK
-
-
-def _matching(rows: Sequence[PartitionRow], pattern: str | None) -> list[PartitionRow]:
-    if pattern is None:
-        return list(rows)
-    try:
-        topics = compile_java_regex(pattern)
-    except JavaRegexError as error:
-        raise ConfigError(
-            f"Invalid value {pattern} for --topics: {error}", key="--topics"
-        ) from error
-    return [row for row in rows if topics.fullmatch(row.topic)]
 
 
 def _print(rows: Sequence[PartitionRow], output: str | None) -> None:

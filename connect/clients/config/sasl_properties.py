@@ -21,8 +21,9 @@ from typing import Any
 from connect.clients.config.oauth_properties import TOKEN_URL, librdkafka_oauth, token_provider
 from connect.clients.security.jaas import JAAS_KEY, LoginModule, parse_jaas
 from connect.clients.security.jaas_file import LOGIN_CONFIG, read_jaas_entry
-from connect.clients.security.kerberos import LOGIN_KEY, KerberosLogin
+from connect.clients.security.kerberos import KerberosLogin
 from connect.clients.security.msk_iam import MskIamLogin
+from connect.clients.security.own_mechanisms import LOGIN_KEY
 from connect.clients.security.scram import DelegationTokenId
 from connect.config.java_options import system_property
 from connect.config.types import invalid_value

@@ -4,14 +4,12 @@ kafka-python finds the coordinator, sends heartbeats and handles responses. This
 needs of Connect: callbacks run on the owner's thread while heartbeats go on, a dead connection is
 noticed within the session timeout, and a rejoin request during a rebalance is never lost.
 
-Everything except `OwnerCalls.next` runs on the network thread. Only `connect.clients.groups.member`
-uses it.
+Everything runs on the network thread. Only `connect.clients.groups.member` uses it.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -24,17 +22,16 @@ from kafka.errors import (
     MemberIdRequiredError,
     RebalanceInProgressError,
 )
-from kafka.future import Future
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
 from connect.clients.config.settings import WireSettings
 from connect.clients.groups.member_network import GroupNetwork, GroupTimeouts
+from connect.clients.groups.owner_calls import OwnerCalls
 from connect.metrics.coordinator_metrics import CoordinatorMetrics
 from connect.protocol.membership import PROTOCOL_TYPE
 
-__all__ = ["GroupCallbacks", "GroupCoordinator", "OwnerCalls", "lost_at"]
+__all__ = ["GroupCallbacks", "GroupCoordinator", "lost_at"]
 
 log = logging.getLogger(__name__)
 
@@ -83,48 +80,6 @@ class GroupCallbacks(Protocol):
 
         The member rejoins at once and then gets a new assignment.
         """
-
-
-class OwnerCalls:
-    """Passes calls from the network thread to the owner's thread, and the results back."""
-
-    def __init__(self, selector: NetworkSelector) -> None:
-        self._selector = selector
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-
-    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function on the owner's thread when it waits next, and await the result."""
-        done = Future()
-
-        def call() -> None:
-            try:
-                result = function(*arguments)
-            except BaseException as error:
-                failure = error
-                self._selector.call_soon_threadsafe(lambda: done.failure(failure))
-                if not isinstance(error, Exception):
-                    raise
-            else:
-                self._selector.call_soon_threadsafe(lambda: done.success(result))
-
-        self._calls.put(call)
-        return await done
-
-    def wake(self) -> None:
-        """End the owner's wait. Thread-safe."""
-        self._calls.put(None)
-
-    def next(self, timeout_s: float) -> bool:
-        """Run one call, or consume one wake-up, on the owner's thread. Return whether there was one
-        in time.
-        """
-        try:
-            call = self._calls.get(timeout=timeout_s) if timeout_s > 0 else self._calls.get_nowait()
-        except queue.Empty:
-            return False
-        if call is not None:
-            call()
-        return True
 
 
 class GroupCoordinator(BaseCoordinator):  # type: ignore[misc]

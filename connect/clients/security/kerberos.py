@@ -16,15 +16,11 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.net.sasl import SASL_MECHANISMS, register_sasl_mechanism
-
+from connect.clients.security.own_mechanisms import register_mechanism
 from connect.config.java_options import system_property
 from connect.errors import AuthenticationFailed, BrokerUnavailable, ConfigError, ConnectError
 
-__all__ = ["LOGIN_KEY", "KerberosLogin", "KerberosMechanism", "explained"]
-
-LOGIN_KEY = "sasl_kerberos_name"
-"""The argument of kafka-python's mechanism that holds a `KerberosLogin` here."""
+__all__ = ["KerberosLogin", "KerberosMechanism", "explained"]
 
 _MECHANISM = "GSSAPI"
 _INSTALL = "pip install 'kafka-connect-mirror[kerberos]'; it needs the system's libkrb5"
@@ -238,16 +234,5 @@ _REMEDIES = {
     _REALM_UNKNOWN: "krb5.conf names no KDC for the realm",
 }
 
-_KAFKA_PYTHONS = SASL_MECHANISMS[_MECHANISM]
-
-
-def _mechanism(**config: Any) -> Any:
-    login = config.get(LOGIN_KEY)
-    if isinstance(login, KerberosLogin):
-        return KerberosMechanism(login, str(config["host"]))
-    return _KAFKA_PYTHONS(**config)
-
-
-# Raw connections and the group member both find mechanisms here. kafka-python's own knows no keytab
-# and never gets another ticket; it stays for clients that are not ours.
-register_sasl_mechanism(_MECHANISM, _mechanism, overwrite=True)
+# kafka-python's own knows no keytab and never gets another ticket.
+register_mechanism(_MECHANISM, KerberosLogin, KerberosMechanism)

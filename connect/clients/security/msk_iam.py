@@ -13,10 +13,9 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.net.sasl import SASL_MECHANISMS, register_sasl_mechanism
 from kafka.net.sasl.msk import AwsMskIamClient
 
-from connect.clients.security.kerberos import LOGIN_KEY
+from connect.clients.security.own_mechanisms import register_mechanism
 from connect.errors import AuthenticationFailed, ConfigError, RetriableError
 
 __all__ = ["MskIamLogin", "MskIamMechanism"]
@@ -118,15 +117,4 @@ def _region(host: str, session: Any) -> str:
     return str(region)
 
 
-_KAFKA_PYTHONS = SASL_MECHANISMS[_MECHANISM]
-
-
-def _mechanism(**config: Any) -> Any:
-    login = config.get(LOGIN_KEY)
-    if isinstance(login, MskIamLogin):
-        return MskIamMechanism(login, str(config["host"]))
-    return _KAFKA_PYTHONS(**config)
-
-
-# As for GSSAPI: raw connections and the group member find it here.
-register_sasl_mechanism(_MECHANISM, _mechanism, overwrite=True)
+register_mechanism(_MECHANISM, MskIamLogin, MskIamMechanism)

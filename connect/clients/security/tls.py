@@ -12,7 +12,7 @@ import secrets
 import ssl
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -103,30 +103,50 @@ class _ClientContext(ssl.SSLContext):
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, props: Mapping[str, str]) -> None:
-        self._props = props
-        self._files = StoreFiles(props)
-        self._lock = threading.Lock()
-        self._newest: ssl.SSLContext | None = None
+        self._stores = _ReplacedStores(props, "clients", _client_context)
         _make_client(self, props)
 
     def wrap_socket(self, *arguments: Any, **keywords: Any) -> ssl.SSLSocket:
-        newest = self._renewed()
+        newest = self._stores.context()
         if newest is None:
             return super().wrap_socket(*arguments, **keywords)
         return newest.wrap_socket(*arguments, **keywords)
 
-    def _renewed(self) -> ssl.SSLContext | None:
-        """Return the context of stores that were replaced; None while they are the first ones."""
+
+class _ReplacedStores:
+    """Key and trust stores that may be replaced while they are in use. Thread-safe."""
+
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        whose: str,
+        make: Callable[[Mapping[str, str]], ssl.SSLContext],
+    ) -> None:
+        """`whose`: for the log. `make`: returns a context of the stores as they are now."""
+        self._props = props
+        self._whose = whose
+        self._make = make
+        self._files = StoreFiles(props)
+        self._lock = threading.Lock()
+        self._newest: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the context of the newest stores that could be read; None while they are the
+        first ones."""
         with self._lock:
             if self._files.changed():
                 try:
-                    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                    _make_client(made, self._props)
-                    self._newest = made
-                    _log.info("Read the replaced TLS stores of clients")
+                    self._newest = self._make(self._props)
+                    _log.info("Read the replaced TLS stores of %s", self._whose)
                 except (ConfigError, OSError) as error:
-                    _log.error("Keep the previous TLS stores of clients: %s", error)
+                    _log.error("Keep the previous TLS stores of %s: %s", self._whose, error)
             return self._newest
+
+
+def _client_context(props: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _make_client(context, props)
+    return context
 
 
 def _make_client(context: ssl.SSLContext, props: Mapping[str, str]) -> None:
@@ -152,29 +172,17 @@ def server_ssl_context(props: Mapping[str, str]) -> ssl.SSLContext:
     that the trust store verifies. New connections use the stores as they are now: files that were
     replaced are read again, and if that fails, the last ones that could be read stay in use.
     """
+    stores = _ReplacedStores(props, "the listeners", _server_context)
     context = _server_context(props)
-    stores = _Stores(props, context)
+
+    def use_newest(connection: ssl.SSLObject | ssl.SSLSocket, *_: object) -> None:
+        newest = stores.context()
+        if newest is not None:
+            connection.context = newest
+
     # Called for every handshake, also of clients that send no server name.
-    context.sni_callback = lambda connection, _name, _context: stores.renew(connection)
+    context.sni_callback = use_newest
     return context
-
-
-class _Stores:
-    """The key and trust stores of a server, on its event loop."""
-
-    def __init__(self, props: Mapping[str, str], context: ssl.SSLContext) -> None:
-        self._props = props
-        self._context = context
-        self._files = StoreFiles(props)
-
-    def renew(self, connection: ssl.SSLObject | ssl.SSLSocket) -> None:
-        if self._files.changed():
-            try:
-                self._context = _server_context(self._props)
-                _log.info("Read the replaced TLS stores of the listeners")
-            except (ConfigError, OSError) as error:
-                _log.error("Keep the previous TLS stores of the listeners: %s", error)
-        connection.context = self._context
 
 
 def _server_context(props: Mapping[str, str]) -> ssl.SSLContext:

@@ -8,7 +8,6 @@ and every record on the target lies before the source's end.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from typing import Literal
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry
-from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.auditor import Auditor, AuditSetup
 from connectors.mirror.audit.log_measures import measured
@@ -33,6 +31,7 @@ from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.filters import DefaultTopicFilter
 from connectors.mirror.inspect.cluster_queries import REACH_S, asking, refuse_hidden
 from connectors.mirror.inspect.listed_offsets import listed
+from connectors.mirror.inspect.source_topics import topic_pattern
 from connectors.mirror.inspect.stored_progress import map_pages, stored_positions
 from connectors.mirror.offsets.offset_map_pages import MapPage
 from connectors.mirror.replication_policy import replication_policy
@@ -77,7 +76,7 @@ def make_plan(
 ) -> AuditPlan:
     """Gather the facts from both clusters.
 
-    `topics`: a pattern for whole topic names; only matching topics of the flow are audited.
+    `topics`: a Java pattern for whole topic names; only matching topics of the flow are audited.
     `from_begin`: skip records from before the start of the flow (as the map shows it). Raises one
     of `connect.errors`.
     """
@@ -92,13 +91,7 @@ class _Planner:
         self._from_begin = from_begin
         self._range_bytes = range_bytes
         self._config = SourceConfig.from_properties(flow.properties)
-        try:
-            self._pattern = re.compile(topics or ".*")
-        except re.error as error:
-            raise ConfigError(
-                f"Invalid value {topics} for --topics: not a valid regular expression: {error}",
-                key="--topics",
-            ) from error
+        self._pattern = topic_pattern(topics or ".*")
         consumer = client_configs.client_properties(
             flow.properties, "source", "consumer", "audit-source"
         )

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from connect.config.java_regex import JavaRegex
 from connect.errors import ConfigError
 
-__all__ = ["BackfillRequest", "parse_offset_time", "topic_pattern"]
+__all__ = ["BackfillRequest", "parse_offset_time"]
 
 _AGO = re.compile(r"(\d+)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -21,23 +22,12 @@ class BackfillRequest:
     end exclusive; None: from the flow's stored offset, and to the log end at the start of the
     backfill."""
 
-    topics: re.Pattern[str] | None = None
+    topics: JavaRegex | None = None
     partitions: frozenset[int] | None = None
     since_ms: int | None = None
     until_ms: int | None = None
     first: int | None = None
     last: int | None = None
-
-
-def topic_pattern(text: str | None) -> re.Pattern[str] | None:
-    """Return the pattern of `--topics`; None without it. Raises `ConfigError`."""
-    try:
-        return None if text is None else re.compile(text)
-    except re.error as error:
-        raise ConfigError(
-            f"Invalid value {text} for --topics: not a valid regular expression: {error}",
-            key="--topics",
-        ) from error
 
 
 def parse_offset_time(text: str, key: str, now_ms: int) -> int:

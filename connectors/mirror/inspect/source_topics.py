@@ -7,19 +7,34 @@ import re
 from collections.abc import Collection
 
 from connect.clients.librdkafka.admin import Admin
+from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex
+from connect.errors import ConfigError
 from connectors.mirror.filters import DefaultTopicFilter, TopicFilter
 from connectors.mirror.inspect.cluster_queries import refuse_hidden
 from connectors.mirror.topics.selection import TopicSelector
 
-__all__ = ["NamedTopics", "refuse_hidden_sources"]
+__all__ = ["NamedTopics", "refuse_hidden_sources", "topic_pattern"]
 
 _NAME = re.compile(r"[\w.-]+")
+
+
+def topic_pattern(text: str) -> JavaRegex:
+    """Return the pattern of `--topics`: a Java regular expression, as in `topics`. Raises
+    `ConfigError`."""
+    try:
+        return compile_java_regex(text)
+    except JavaRegexError as error:
+        raise ConfigError(
+            f"Invalid value {text} for --topics: {error}. Use a Java regular expression, such as "
+            "'orders|payments.*'",
+            key="--topics",
+        ) from error
 
 
 class NamedTopics(TopicFilter):
     """A topic filter for the topics named on the command line, instead of the flow's own filter."""
 
-    def __init__(self, pattern: re.Pattern[str]) -> None:
+    def __init__(self, pattern: JavaRegex) -> None:
         super().__init__({})
         self._pattern = pattern
 

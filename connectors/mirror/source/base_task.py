@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -17,7 +17,12 @@ from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
-from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.offset_sync_writer import (
+    OffsetSyncWriter,
+    Reached,
+    position_after,
+    source_partition,
+)
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.replication_policy import replication_policy
 
@@ -116,6 +121,24 @@ class BaseSourceTask(TransferTask):
         )
         self._metric_removers[key] = metrics.register(self.context.metrics)
         return metrics
+
+    def _stored(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Read where these partitions go on after their stored offsets; None where there is none.
+        May be called from any thread."""
+        offsets = self.context.stored_offsets(self._source_partitions(keys))
+        return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
+
+    def _expect(self, new: Sequence[TopicPartition], stored: Collection[TopicPartition]) -> None:
+        """Track how partitions start: `new` ones have no stored offset, those of `stored` have
+        one."""
+        beginnings = running(self._beginnings)
+        marks = self.context.offset_marks(self._source_partitions(new))
+        beginnings.expect(dict(zip(new, marks, strict=True)))
+        beginnings.stored(stored)
+
+    def _source_partitions(self, keys: Sequence[TopicPartition]) -> list[dict[str, str | int]]:
+        alias = self._config.source_cluster_alias
+        return [source_partition(alias, key) for key in keys]
 
     def _remove_metrics(self) -> None:
         self._remove_totals()

@@ -36,7 +36,6 @@ from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import (
     PAGES_EVERY_S,
     OffsetSyncWriter,
-    position_after,
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
@@ -167,15 +166,10 @@ class MirrorSourceTask(BaseSourceTask):
         for key in assigned - wanted:
             engine.remove(key)
         added = [key for key in partitions if not engine.keep(key)]
-        alias = self._config.source_cluster_alias
-        keys = [source_partition(alias, key) for key in added]
-        offsets = self.context.stored_offsets(keys)
-        marks = dict(zip(added, self.context.offset_marks(keys), strict=True))
+        found = self._stored(added)
         came_back = self._take_back(added)
-        new: dict[TopicPartition, int] = {}
-        not_new = []
-        for key, offset in zip(added, offsets, strict=True):
-            stored = position_after(offset)
+        new, not_new = [], []
+        for key, stored in found.items():
             back = came_back.get(key)
             position = stored if back is None else back.acked_position
             added_here = engine.add(
@@ -187,7 +181,7 @@ class MirrorSourceTask(BaseSourceTask):
                 change=self._change(key),
             )
             if position is None:
-                new[key] = marks[key]
+                new.append(key)
                 continue
             if stored is not None:
                 not_new.append(key)
@@ -202,8 +196,7 @@ class MirrorSourceTask(BaseSourceTask):
             running(self._history).begun(key, position)
         if any(back.behind_stored for back in came_back.values()):
             self.context.request_commit()
-        self._kept_beginnings().expect(new)
-        self._kept_beginnings().stored(not_new)
+        self._expect(new, not_new)
         self._learn_by = self._clock.monotonic() + WITHIN_S
         self._learn_noted(engine)
         engine.watch()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from deploy.brokers.ports import PortLease
 from tests.support.images import Images, missing
 from tests.support.machine import debian
 from tests.support.machine import missing as missing_for_debian
+from tests.support.mirrors import mm2_properties, properties_text
 from tests.support.producing import numbered, produce
 from tests.support.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
@@ -30,21 +30,6 @@ pytestmark = [
 
 COUNT = 100
 SOON_S = 90.0
-PROPERTIES = """
-clusters = source, target
-source.bootstrap.servers = {source}
-target.bootstrap.servers = {target}
-source->target.enabled = true
-source->target.topics = {topic}
-metrics.listener = http://127.0.0.1:{port}
-replication.factor = 1
-offset.storage.replication.factor = 1
-status.storage.replication.factor = 1
-config.storage.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-checkpoints.topic.replication.factor = 1
-"""
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +67,13 @@ def test_the_image_mirrors_says_that_it_is_healthy_and_ends_when_it_is_told_to(
     produce(servers, topic, numbered(COUNT))
     container = images.container(FIRST)
     with closing(PortLease(cache_directory() / "ports")) as lease:
-        text = PROPERTIES.format(source=servers, target=copies, topic=topic, port=lease.port)
+        listener = f"http://127.0.0.1:{lease.port}"
+        properties = mm2_properties(
+            servers, copies, {"topics": topic, "metrics.listener": listener}
+        )
         env = {
-            "MIRROR_PROPERTIES": text,
-            "CONNECT_HEALTH_URL": f"http://127.0.0.1:{lease.port}",
+            "MIRROR_PROPERTIES": properties_text(properties),
+            "CONNECT_HEALTH_URL": listener,
         }
         healthy = images.command(container, ["connect-container", "healthy"], env)
         assert subprocess.run(healthy, timeout=SOON_S, check=False).returncode != 0
@@ -98,5 +86,5 @@ def test_the_image_mirrors_says_that_it_is_healthy_and_ends_when_it_is_told_to(
                 "the records are copied",
             )
             assert subprocess.run(healthy, timeout=SOON_S, check=False).returncode == 0
-            os.kill(process.pid, signal.SIGTERM)
+            process.signal(signal.SIGTERM)
             process.wait(SOON_S)

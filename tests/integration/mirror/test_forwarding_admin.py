@@ -10,7 +10,7 @@ from confluent_kafka.admin import NewPartitions
 from deploy.brokers import KafkaCluster
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
 from tests.support.producing import numbered, produce
-from tests.support.topics import admin, end_offsets, topic_names
+from tests.support.topics import admin, alter_topic, end_offsets, topic_names
 from tests.support.waiting import wait_until
 
 OWN = '''
@@ -41,10 +41,15 @@ class TopicService(ForwardingAdmin):
     def create_partitions(self, name, total, timeout=60.0):
         self._note("partitions", name, total)
         super().create_partitions(name, total, timeout)
+
+    def alter_topic_configs(self, changes, timeout=60.0):
+        for name, of_topic in changes.items():
+            self._note("configs", name, *((each.name, each.value) for each in of_topic))
+        return super().alter_topic_configs(changes, timeout)
 '''
 
 
-def test_topics_and_partitions_go_through_the_class(
+def test_topics_partitions_and_configs_go_through_the_class(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
 ) -> None:
     flow = MirroredFlow(source_cluster, target_cluster)
@@ -62,6 +67,8 @@ def test_topics_and_partitions_go_through_the_class(
             "B.admin.topic.service.notes": str(notes),
             "config.properties.exclude": "segment.ms",
             "refresh.topics.interval.seconds": "1",
+            "sync.topic.configs.enabled": "true",
+            "sync.topic.configs.interval.seconds": "1",
         }
     )
     remote = flow.remote(orders)
@@ -77,6 +84,14 @@ def test_topics_and_partitions_go_through_the_class(
         client.create_partitions([NewPartitions(orders, 2)])[orders].result(30)
         wait_until(lambda: noted("partitions", remote, 2), 30, "partitions are asked for")
         wait_until(lambda: len(end_offsets(flow.target_servers, remote)) == 2, 30, "2 partitions")
+        alter_topic(flow.source_servers, orders, {"retention.ms": "3600000"})
+        change = ["retention.ms", "3600000"]
+        wait_until(lambda: noted("configs", remote, change), 30, "the changed config is asked for")
+        wait_until(
+            lambda: topic_configs(flow.target_servers, remote).get("retention.ms") == "3600000",
+            30,
+            "the changed config",
+        )
         stop_cleanly(mirror, log)
     assert topic_configs(flow.target_servers, remote)["segment.ms"] == "777000"
     assert noted("create", flow.syncs_topic)

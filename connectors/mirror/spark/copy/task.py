@@ -33,8 +33,6 @@ from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,
-    position_after,
-    source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.retention.watch import RetentionWatch
@@ -191,7 +189,7 @@ class SparkSourceTask(BaseSourceTask):
             partition.retry_at = 0.0 if once else quiet_until
             self._board.add(partition)
         if not once:
-            self._expect(stored)
+            self._expect_stored(stored)
         self._learn_by = self._clock.monotonic() + WITHIN_S
         running(self._listing).watch()
         _LOG.info(
@@ -202,14 +200,10 @@ class SparkSourceTask(BaseSourceTask):
             len(added),
         )
 
-    def _expect(self, stored: Positions) -> None:
+    def _expect_stored(self, stored: Positions) -> None:
         """Set the stored offsets of new partitions."""
-        beginnings = running(self._beginnings)
         new = [key for key, position in stored.items() if position is None]
-        alias = self._config.source_cluster_alias
-        marks = self.context.offset_marks([source_partition(alias, key) for key in new])
-        beginnings.expect(dict(zip(new, marks, strict=True)))
-        beginnings.stored([key for key, position in stored.items() if position is not None])
+        self._expect(new, [key for key, position in stored.items() if position is not None])
 
     def _begun(self, partition: SparkPartition) -> None:
         """Handle the start position of a partition that has no stored offset."""
@@ -217,12 +211,6 @@ class SparkSourceTask(BaseSourceTask):
         running(self._history).begun(key, position)
         running(self._listing).compare()
         running(self._beginnings).begun(key, position, partition.topic_id)
-
-    def _stored(self, keys: Sequence[TopicPartition]) -> Positions:
-        """Read stored offsets. May be called from any thread."""
-        alias = self._config.source_cluster_alias
-        offsets = self.context.stored_offsets([source_partition(alias, key) for key in keys])
-        return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
 
     def step(self, timeout: float) -> None:
         listing = running(self._listing)
@@ -413,7 +401,7 @@ class SparkSourceTask(BaseSourceTask):
                 partition.start_unknown = False
                 running(self._history).begun(key, position)
         self._board.settle(positions)
-        self._expect(first)
+        self._expect_stored(first)
 
     def _take(self, result: ShardResult, *, patient: bool) -> None:
         """Handle a shard's result: write it first, then let its partitions continue."""

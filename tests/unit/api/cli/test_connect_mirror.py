@@ -85,6 +85,23 @@ def test_a_wrong_configuration_is_78(
     assert "absent.properties" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["lag"],
+        ["audit", "--engine", "local"],
+        ["backfill", "--engine", "local"],
+        ["archive", "--verify", "somewhere"],
+    ],
+)
+def test_all_commands_read_a_pattern_of_topics_as_java_does(
+    command: list[str], file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = "(?P<name>orders)"  # valid in Python
+    assert main([*command, "-c", file, "--topics", named]) == 78
+    assert f"Invalid value {named} for --topics" in capsys.readouterr().err
+
+
 def test_a_flow_that_the_shell_cut_is_explained(
     file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

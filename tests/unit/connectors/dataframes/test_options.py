@@ -42,7 +42,10 @@ def config(tmp_path: Path) -> str:
             {"path": "lag", "topics": "t"},
             r"^Option topics is for the table audit: filter lag by its column topic$",
         ),
-        ({"path": "audit", "topics": "("}, r"^Option topics=\( is not a valid regular expression:"),
+        (
+            {"path": "audit", "topics": "("},
+            r"^Option topics=\( is not a valid Java regular expression:",
+        ),
     ],
 )
 def test_a_wrong_table_or_option_is_named(options: dict[str, str], message: str) -> None:

@@ -18,8 +18,9 @@ from connect.clients.config.sasl_properties import (
     sasl_mechanism,
     wire_sasl,
 )
-from connect.clients.security.kerberos import LOGIN_KEY, KerberosLogin
+from connect.clients.security.kerberos import KerberosLogin
 from connect.clients.security.oauth import FileTokenProvider, UnsecuredTokenProvider
+from connect.clients.security.own_mechanisms import LOGIN_KEY
 from connect.clients.security.scram import DelegationTokenId, install
 from connect.errors import ConfigError
 

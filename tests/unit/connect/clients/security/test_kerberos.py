@@ -11,11 +11,11 @@ import pytest
 from kafka.net.sasl import SASL_MECHANISMS
 
 from connect.clients.security.kerberos import (
-    LOGIN_KEY,
     KerberosLogin,
     KerberosMechanism,
     explained,
 )
+from connect.clients.security.own_mechanisms import LOGIN_KEY
 from connect.errors import AuthenticationFailed, BrokerUnavailable, ConfigError
 
 KEYTAB = KerberosLogin("kafka", "mm/host@R", "/etc/mm.keytab")

@@ -14,8 +14,8 @@ from kafka.net.sasl.msk import AwsMskIamClient
 
 from connect.clients.config.sasl_properties import is_beyond_librdkafka, wire_sasl
 from connect.clients.security import msk_iam
-from connect.clients.security.kerberos import LOGIN_KEY
 from connect.clients.security.msk_iam import MskIamLogin, MskIamMechanism
+from connect.clients.security.own_mechanisms import LOGIN_KEY
 from connect.errors import AuthenticationFailed, ConfigError, RetriableError
 
 HOST = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com"
