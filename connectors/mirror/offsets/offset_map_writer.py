@@ -370,7 +370,7 @@ class MapWriter:
         """Return the notes of the owner that are to be written before the due pages of these
         partitions, and before urgent pages. The caller tells `owners` when they are written."""
         found: dict[TopicPartition, list[Owner]] = {}
-        for key in dict.fromkeys([*keys, *self._urgent]):
+        for key in dict.fromkeys([*keys, *sorted(self._urgent)]):
             pages = self._partitions.get(key)
             due = pages is not None and pages.settled and pages.unwritten
             if pages is not None and due and self.owners.needs_note(key):
@@ -402,7 +402,7 @@ class MapWriter:
             self._log_starts.pop(key, None)
         urgent, self._urgent = self._urgent, set()
         found: list[DuePages] = []
-        for key in dict.fromkeys([*keys, *urgent]):
+        for key in dict.fromkeys([*keys, *sorted(urgent)]):
             pages = self._partitions.get(key)
             stray, again = self._repair(key, pages, owned=True)
             waits = self.holds and pages is not None and not pages.settled
