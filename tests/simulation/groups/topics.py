@@ -245,7 +245,9 @@ class _Reading:
         self._topic, self._on_read = topic, on_read
         self._reading = MapTopicReading(MAP, before)
         reached = (before.reached or {}).get(0, 0)
-        self._start = reached if reached <= topic.end else 0
+        same = before.topic_id in (None, topic.topic_id) and reached <= topic.end
+        self._start = reached if same else 0
+        self._reading.of_topic(topic.topic_id)
         self.done = False
 
     def finish(self) -> None:
