@@ -46,9 +46,10 @@ These cannot hold by design, and are left out, each for its reason:
 * `older_copies`: of a range that was copied twice, the map knows the later copy. If the target
   loses that one and has the earlier one still, groups do not go back to it.
 * `inexact`: what was lost, and what is copied again after a loss, has no exact place before the
-  pages of the second copy are written; it must not be skipped all the same. Where the target ever
-  lost something, so it is with all of which pages were written over by other workers: of those
-  only the beginnings may be known.
+  pages of the second copy are written; it must not be skipped all the same. So it is with what a
+  worker had copied and not stored, where the next one finds a loss. Where the target ever lost
+  something, so it is with all of which pages were written over by other workers: of those only the
+  beginnings may be known.
 * Offsets before the source's log start: their pages are deleted with the records.
 * What group sync wrote before a start of the checkpoint task is corrected as far as the checkpoints
   topic tells of it; that is not checked.
