@@ -39,7 +39,8 @@ These cannot hold by design, and are left out, each for its reason:
   still reading the topic cannot tell such pages from those of its predecessors. The topic is not
   compacted as fast.
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
-  sessions than the workers; their pages count when it starts again. Where workers delete pages
+  sessions than the workers; their pages count when it starts again. Until then it has the syncs
+  only, and where these are deleted, too, checkpoints may go back. Where workers delete pages
   before the source's log start, it may find older ones.
 * A checkpoints topic that is compacted between a correction and the next round of group sync, with
   a start in between: the correction is not known as one any more. It is not compacted here.

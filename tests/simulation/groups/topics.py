@@ -95,8 +95,11 @@ class Topic:
                 late[key] = since
         return min(late.values(), default=self.end)
 
-    def delete_before(self, offset: int) -> None:
+    def delete_before(self, offset: int) -> list[bytes]:
+        """Delete the records before this offset. Returns their keys."""
+        gone = [key for at, (key, _) in self.records.items() if at < offset]
         self.records = {at: record for at, record in self.records.items() if at >= offset}
+        return gone
 
     def create_again(self) -> None:
         self.lives += 1
