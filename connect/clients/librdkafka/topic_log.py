@@ -146,7 +146,8 @@ class TopicLog:
     settings that the log depends on are forced; `producer_properties` may override those of its
     producer. `consumer_properties` and `admin_properties` replace `client_properties` for reading
     and administration. With `create` None the topic must exist. `after` gives the offsets, by
-    partition, from which to read.
+    partition, from which to read, and `after_id` the id of the topic that has them. A topic with
+    another id, or which ends before them, was created again, and is read from its beginning.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class TopicLog:
         consumer_properties: Mapping[str, str] | None = None,
         admin_properties: Mapping[str, str] | None = None,
         after: Mapping[int, int] | None = None,
+        after_id: str | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._topic = topic
@@ -171,6 +173,8 @@ class TopicLog:
         self._on_record = on_record
         self._create = create
         self._after = after or {}
+        self._after_id = after_id
+        self._topic_id: str | None = None
         self._read_committed = read_committed
         self._clock = clock
         self._admin: Admin | None = None
@@ -187,6 +191,11 @@ class TopicLog:
     def partitions(self) -> int:
         """The topic's number of partitions; known after `start`."""
         return len(self._positions)
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id; known after `start`, and before `on_record` is called."""
+        return self._topic_id
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -283,9 +292,10 @@ class TopicLog:
         described = admin.describe_topics([self._topic], timeout).get(self._topic)
         if described is None:
             raise RetriableError(f"Topic {self._topic} does not exist (yet)")
+        self._topic_id = described.topic_id
         keys = [(self._topic, info.partition) for info in described.partitions]
         found = admin.beginning_offsets(keys, timeout)
-        if not self._after:
+        if not self._after or self._after_id not in (None, self._topic_id):
             return {partition: offset for (_, partition), offset in found.items()}
         ends = admin.end_offsets(keys, timeout)
         after = {

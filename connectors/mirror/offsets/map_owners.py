@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.offsets.map_notes import Owner
+from connectors.mirror.offsets.map_notes import NO_OWNER, Owner
 from connectors.mirror.offsets.offset_map_trim import PageIndex
 
 __all__ = ["MapOwners"]
@@ -70,7 +70,9 @@ class MapOwners:
         for key in others:
             del self._owned[key]
         if stood_still:
-            self._lost.update(others)
+            # Without any owner the topic was created again, and nobody has taken the partition.
+            unowned = [key for key in others if self._index.owner(key) == NO_OWNER]
+            self._lost.update(set(others).difference(unowned))
             # Those that it has not written a page of yet.
             self._lost.update(
                 key for key, known in before.items() if self._index.owner(key) != known
@@ -78,11 +80,15 @@ class MapOwners:
             # Compaction removes the notes between: one that does not seem to count may be that of
             # a successor's successor.
             self._lost.update(late.keys() & before.keys())
-            return []
+            return [key for key in unowned if key not in self._lost]
         noted_over = [key for key in late if key in self._owned]
         for key in noted_over:
             del self._owned[key]
         return [*others, *noted_over]
+
+    def forget_late(self) -> None:
+        """Drop notes that came too late, because the topic was created again without them."""
+        self._late.clear()
 
     def lost(self, key: TopicPartition) -> bool:
         """Whether another task took the partition while this one stood still."""

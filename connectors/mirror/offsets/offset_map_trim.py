@@ -57,6 +57,21 @@ class PageIndex:
         self._owners: dict[TopicPartition, int] = {}
         self._late_owners: dict[TopicPartition, int] = {}
 
+    def forget_all_but(self, there: Mapping[TopicPartition, Collection[PageSpan]]) -> None:
+        """Forget what the topic had, because it was created again. Pages that are `there` again
+        stay known. So does the highest session that was seen: later ones are never too low."""
+        self._pages = {
+            key: {
+                span.first_source: span
+                for span in spans
+                if self.knows(key, span.first_source, span.session, span.first_target)
+            }
+            for key, spans in there.items()
+        }
+        self._losses.clear()
+        self._owners.clear()
+        self._late_owners.clear()
+
     def note_late_owner(self, key: TopicPartition, session: int) -> None:
         """Note that this session wrote a note of the owner that does not count."""
         self._late_owners[key] = max(session, self._late_owners.get(key, -1))
@@ -292,7 +307,8 @@ class MapTopic(NamedTuple):
     start positions and owners are those of the read before. `late_owners`: the sessions of notes
     of the owner that do not count, and after which none has come that does; `found_late`: those
     that earlier reads found, too. `forgotten`: start positions that were deleted since the last
-    read, each with the time (ms) at which that happened.
+    read, each with the time (ms) at which that happened. `topic_id`: of the topic that was read;
+    None: not known. `created_again`: it is not the topic of the read before.
     """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
@@ -308,11 +324,19 @@ class MapTopic(NamedTuple):
     late_owners: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({})
     found_late: Mapping[TopicPartition, Collection[int]] = MappingProxyType({})
     forgotten: Mapping[TopicPartition, tuple[int, FirstPosition]] = MappingProxyType({})
+    topic_id: str | None = None
+    created_again: bool = False
 
     def without_contents(self) -> MapTopic:
         """Return the parts that a read needs to continue from here."""
         return MapTopic(
-            {}, {}, self.firsts, self.reached, owners=self.owners, found_late=self.found_late
+            {},
+            {},
+            self.firsts,
+            self.reached,
+            owners=self.owners,
+            found_late=self.found_late,
+            topic_id=self.topic_id,
         )
 
 
@@ -325,6 +349,9 @@ class MapTopicReading:
         since."""
         self._topic = topic
         self._before = before
+        self._after = before.reached or {}
+        self._topic_id = before.topic_id
+        self._created_again = False
         self._pages: dict[TopicPartition, dict[int, PageSpan]] = {}
         self._last: dict[TopicPartition, tuple[PageSpan, bytes]] = {}
         self._facts: dict[TopicPartition, LogIdentity] = {}
@@ -343,12 +370,30 @@ class MapTopicReading:
             Note.OWNER: self._take_owner,
         }
 
+    def of_topic(self, topic_id: str | None) -> None:
+        """Note the id of the topic that is read."""
+        if topic_id is None:
+            return
+        if self._topic_id not in (None, topic_id):
+            self._begin_anew()
+        self._topic_id = topic_id
+
+    def _begin_anew(self) -> None:
+        """Forget what was read before, because the topic was created again."""
+        _LOG.warning(
+            "topic %s was created again: the pages of the offset map that it had are gone",
+            self._topic,
+        )
+        self._created_again = True
+        self._after = {}
+        self._owners.clear()
+        self._late_owners.clear()
+        self._found_late.clear()
+
     def take(self, record: LogRecord) -> None:
         """Add the next record."""
-        if record.offset < (self._before.reached or {}).get(record.partition, 0):
-            self._owners.clear()  # The topic was re-created.
-            self._late_owners.clear()
-            self._found_late.clear()
+        if record.offset < self._after.get(record.partition, 0):
+            self._begin_anew()
         try:
             if not is_note_key(record.key):
                 self._take_page(record)
@@ -363,6 +408,8 @@ class MapTopicReading:
 
     def read(self, reached: Mapping[int, int]) -> MapTopic:
         """Return the result. `reached`: how far the topic was read."""
+        if any(reached.get(partition, 0) < offset for partition, offset in self._after.items()):
+            self._begin_anew()  # It has no records yet.
         return MapTopic(
             {key: list(pages.values()) for key, pages in self._pages.items()},
             self._facts,
@@ -376,6 +423,8 @@ class MapTopicReading:
             late_owners=self._late_owners,
             found_late=self._found_late,
             forgotten=self._forgotten,
+            topic_id=self._topic_id,
+            created_again=self._created_again,
         )
 
     def unread(self) -> MapTopic:
@@ -463,9 +512,15 @@ class PageIndexReader:
         see `MapTopicReading`; records that it reached are not read again."""
         self._on_read = on_read
         self._reading = MapTopicReading(topic, before)
-        self._log = TopicLog(topic, properties, self._reading.take, after=before.reached)
+        self._log = TopicLog(
+            topic, properties, self._take, after=before.reached, after_id=before.topic_id
+        )
         self._thread = OwnedThread(self._run, f"read-{topic}")
         self._thread.start()
+
+    def _take(self, record: LogRecord) -> None:
+        self._reading.of_topic(self._log.topic_id)
+        self._reading.take(record)
 
     def _run(self) -> None:
         found = self._reading.unread()
@@ -474,6 +529,7 @@ class PageIndexReader:
         except ConnectError as error:
             _LOG.info("cannot read the offset map, so old pages are not deleted: %s", error)
         else:
+            self._reading.of_topic(self._log.topic_id)
             found = self._reading.read(self._log.positions)
         finally:
             self._log.stop(Deadline(_CLOSE_S))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind
-from connectors.mirror.offsets.map_notes import Note, Owner, encode_loss, note_key
+from connectors.mirror.offsets.map_notes import NO_OWNER, Note, Owner, encode_loss, note_key
 from connectors.mirror.offsets.map_owners import MapOwners
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
@@ -133,6 +133,8 @@ class MapWriter:
         `stood_still`: this task may have lost partitions without knowing."""
         self._reading = False
         self._trims = found.reached is not None
+        if found.created_again:
+            self._begin_anew(found)
         self._last_pages.update(found.last_pages)
         for key, session in found.losses.items():
             self._index.note_loss(key, session)
@@ -143,7 +145,10 @@ class MapWriter:
         for key in self.owners.has_read(owners, late, copied, stood_still=stood_still):
             mine = settled.get(key)
             if mine is not None and key in copied:
-                mine.overtake(self._index.newest(key) + 1)
+                if found.created_again and self._index.owner(key) == NO_OWNER:
+                    self._write_missing(key, mine)
+                else:
+                    mine.overtake(self._index.newest(key) + 1)
                 self._urgent.add(key)
         self._compare(found)
         self._has_read = self._has_read or not found.failed
@@ -156,6 +161,22 @@ class MapWriter:
                 for unplaced in self._unplaced.pop(key, ()):
                     self._find(key, pages, unplaced, others)
                 self._urgent.add(key)
+
+    def _begin_anew(self, found: MapTopic) -> None:
+        """Forget what the topic had before it was created again. This task has no note of the owner
+        in it now, so it takes its partitions over again. Of its pages those stay known that it has
+        written to the new topic."""
+        self._index.forget_all_but(found.pages)
+        self.owners.forget_late()
+        self._last_pages.clear()
+        self._wrong.clear()
+
+    def _write_missing(self, key: TopicPartition, pages: PartitionPages) -> None:
+        """Make the pages due that are in memory, and that the topic does not have. The last one
+        comes first: before the others, offset syncs lead groups no further back than they did."""
+        for span in pages.in_memory:
+            if not self._index.knows(key, *_identity(span)):
+                pages.write_again(span.first_source)
 
     def _find(
         self,
@@ -370,7 +391,7 @@ class MapWriter:
         """Return the notes of the owner that are to be written before the due pages of these
         partitions, and before urgent pages. The caller tells `owners` when they are written."""
         found: dict[TopicPartition, list[Owner]] = {}
-        for key in dict.fromkeys([*keys, *self._urgent]):
+        for key in dict.fromkeys([*keys, *sorted(self._urgent)]):
             pages = self._partitions.get(key)
             due = pages is not None and pages.settled and pages.unwritten
             if pages is not None and due and self.owners.needs_note(key):
@@ -402,7 +423,7 @@ class MapWriter:
             self._log_starts.pop(key, None)
         urgent, self._urgent = self._urgent, set()
         found: list[DuePages] = []
-        for key in dict.fromkeys([*keys, *urgent]):
+        for key in dict.fromkeys([*keys, *sorted(urgent)]):
             pages = self._partitions.get(key)
             stray, again = self._repair(key, pages, owned=True)
             waits = self.holds and pages is not None and not pages.settled

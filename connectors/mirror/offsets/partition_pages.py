@@ -154,6 +154,11 @@ class PartitionPages:
         return self._first
 
     @property
+    def in_memory(self) -> list[PageSpan]:
+        """Return the pages that were taken last, oldest first."""
+        return [page.span for page in self._written.values()]
+
+    @property
     def settled(self) -> bool:
         """Whether it is known that no other page has a session as high as these."""
         return self._guessed is None

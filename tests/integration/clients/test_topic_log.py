@@ -104,6 +104,31 @@ def test_everything_that_was_there_is_read_before_start_returns(
     assert all(offsets == sorted(offsets) for offsets in by_partition)
 
 
+@pytest.mark.parametrize(("same", "read"), [(True, [2]), (False, [0, 1, 2])])
+def test_a_topic_that_was_created_again_is_read_from_its_beginning(
+    target_cluster: KafkaCluster, same: bool, read: list[int]
+) -> None:
+    servers = {"bootstrap.servers": target_cluster.bootstrap_servers}
+    topic = create_topic(target_cluster.bootstrap_servers, "log", configs=COMPACT)
+    produce(target_cluster.bootstrap_servers, topic, [Record(b"v", b"k%d" % n) for n in range(3)])
+    with opened(target_cluster, topic, lambda _: None, partitions=1) as log:
+        topic_id = log.topic_id
+    seen: list[int] = []
+    log = TopicLog(
+        topic,
+        servers,
+        lambda record: seen.append(record.offset),
+        after={0: 2},
+        after_id=topic_id if same else "of the former one",
+    )
+    try:
+        log.start(Deadline(30))
+    finally:
+        log.stop(Deadline(10))
+    assert topic_id
+    assert seen == read
+
+
 def test_own_records_are_read_back_by_the_barrier(target_cluster: KafkaCluster) -> None:
     seen: dict[bytes | None, bytes | None] = {}
 

@@ -176,8 +176,10 @@ class Copier:
             copy.of.untold = True
             copy.of.tells += 1
         if loss.on_target:
-            # The place may be known by an anchor before it only.
-            copy.of.inexact |= set(range(0 if anchor is None else anchor[0], copy.position + 1))
+            # The place may be known by an anchor before it only. What was copied beyond the
+            # position is copied again: another worker died before it stored that.
+            end = max(copy.position, copy.of.high)
+            copy.of.inexact |= set(range(0 if anchor is None else anchor[0], end + 1))
         copy.standing = copy.standing or stands
         if not stands:
             if resume < copy.position:

@@ -79,6 +79,9 @@ class Partition:
     """The map will never say so (see the oracle)."""
     deleted: bool = False
     """Pages of the map were deleted by somebody."""
+    disowned: int = 0
+    """After how many starts of the checkpoint task somebody deleted a note of the owner: that task
+    may leave out the pages of later owners."""
     resumed: int | None = None
     """From here on records are copied again after a loss, and no offset says so yet."""
     strayed: bool = False

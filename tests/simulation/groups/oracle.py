@@ -39,16 +39,18 @@ These cannot hold by design, and are left out, each for its reason:
   still reading the topic cannot tell such pages from those of its predecessors. The topic is not
   compacted as fast.
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
-  sessions than the workers; their pages count when it starts again. Where workers delete pages
+  sessions than the workers; their pages count when it starts again. Until then it has the syncs
+  only, and where these are deleted, too, checkpoints may go back. Where workers delete pages
   before the source's log start, it may find older ones.
 * A checkpoints topic that is compacted between a correction and the next round of group sync, with
   a start in between: the correction is not known as one any more. It is not compacted here.
 * `older_copies`: of a range that was copied twice, the map knows the later copy. If the target
   loses that one and has the earlier one still, groups do not go back to it.
 * `inexact`: what was lost, and what is copied again after a loss, has no exact place before the
-  pages of the second copy are written; it must not be skipped all the same. Where the target ever
-  lost something, so it is with all of which pages were written over by other workers: of those
-  only the beginnings may be known.
+  pages of the second copy are written; it must not be skipped all the same. So it is with what a
+  worker had copied and not stored, where the next one finds a loss. Where the target ever lost
+  something, so it is with all of which pages were written over by other workers: of those only the
+  beginnings may be known.
 * Offsets before the source's log start: their pages are deleted with the records.
 * What group sync wrote before a start of the checkpoint task is corrected as far as the checkpoints
   topic tells of it; that is not checked.

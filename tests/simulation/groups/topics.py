@@ -95,8 +95,11 @@ class Topic:
                 late[key] = since
         return min(late.values(), default=self.end)
 
-    def delete_before(self, offset: int) -> None:
+    def delete_before(self, offset: int) -> list[bytes]:
+        """Delete the records before this offset. Returns their keys."""
+        gone = [key for at, (key, _) in self.records.items() if at < offset]
         self.records = {at: record for at, record in self.records.items() if at >= offset}
+        return gone
 
     def create_again(self) -> None:
         self.lives += 1
@@ -245,7 +248,9 @@ class _Reading:
         self._topic, self._on_read = topic, on_read
         self._reading = MapTopicReading(MAP, before)
         reached = (before.reached or {}).get(0, 0)
-        self._start = reached if reached <= topic.end else 0
+        same = before.topic_id in (None, topic.topic_id) and reached <= topic.end
+        self._start = reached if same else 0
+        self._reading.of_topic(topic.topic_id)
         self.done = False
 
     def finish(self) -> None:

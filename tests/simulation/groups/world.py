@@ -18,6 +18,7 @@ from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.formats import Checkpoint, OffsetSync
 from connectors.mirror.offsets import partition_pages
+from connectors.mirror.offsets.map_notes import Note, parse_note_key
 from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
 from connectors.mirror.offsets.translator import GroupOffset
 from tests.simulation.groups.copier import TOPIC, Copier
@@ -413,7 +414,10 @@ class World:
         if self.random.random() < 0.5:
             topic.create_again()
         else:
-            topic.delete_before(self.random.randint(0, topic.end))
+            for key in topic.delete_before(self.random.randint(0, topic.end)):
+                owned = parse_note_key(Note.OWNER, key)
+                if owned is not None:
+                    self.partitions[owned[1]].disowned = self.starts
         self.was_reset = True
         for worker in self._running():
             worker.pages_are_gone()
@@ -511,7 +515,7 @@ class World:
                 and not partition.untold
                 and not partition.hidden
                 and not partition.strayed
-                and not self._explained_by_deleted_pages(partition, each)
+                and not self._explained_by_deleted_records(partition, each)
             ):
                 raise Broken(f"{each} is emitted after {last[0]}, and nothing was lost")
             held = self.target.held.get(key)
@@ -519,11 +523,12 @@ class World:
                 held.upstream = None
             self.emitted[key] = each, partition.source.life, partition.told, self.starts
 
-    @staticmethod
-    def _explained_by_deleted_pages(partition: Partition, checkpoint: Checkpoint) -> bool:
+    def _explained_by_deleted_records(self, partition: Partition, checkpoint: Checkpoint) -> bool:
         """Whether workers deleted pages of its offset that they know, as it expired, while the
-        running task knows older ones of it, which somebody had deleted before."""
-        return partition.deleted and checkpoint.upstream_offset < partition.source.start
+        running task knows older ones of it, which somebody had deleted before; or the running task
+        knows an owner whose note somebody deleted, and leaves out pages of later ones."""
+        expired = partition.deleted and checkpoint.upstream_offset < partition.source.start
+        return expired or partition.disowned == self.starts
 
     def sync(self) -> None:
         outcome = self.task.sync(self.target)
@@ -532,7 +537,7 @@ class World:
             checkpoint, life, told, emitted = self.emitted[group, number]
             before = self.target.held.get((group, number))
             self.note(f"  {group} goes to {offset} of {number}, from {before}")
-            unsure = partition.strayed or self._explained_by_deleted_pages(partition, checkpoint)
+            unsure = partition.strayed or self._explained_by_deleted_records(partition, checkpoint)
             if before is not None and offset <= before.offset and not unsure:
                 if partition.losses == partition.tells == partition.strays == 0:
                     raise Broken(f"{group} goes back from {before} to {offset}, with nothing lost")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from connectors.mirror.offsets.map_notes import NO_OWNER, Owner
 from connectors.mirror.offsets.map_owners import MapOwners
 from connectors.mirror.offsets.offset_map_trim import PageIndex
 
@@ -27,3 +28,20 @@ def test_a_note_that_does_not_seem_to_count_ends_only_a_task_that_stood_still(
 
     assert again == ([] if stood_still else [T])
     assert owners.lost(T) is stood_still
+
+
+@pytest.mark.parametrize("stood_still", [False, True])
+def test_a_task_takes_its_partitions_over_again_in_a_topic_that_was_created_again(
+    stood_still: bool,
+) -> None:
+    index = PageIndex()
+    owners = MapOwners(index)
+    owners.taken({T: owners.take(T, 100)}, written=True)
+    owners.read_begins()
+    owners.has_read({T: 100}, {}, [T], stood_still=False)
+    index.forget_all_but({})
+
+    assert owners.has_read({}, {}, [T], stood_still=stood_still) == [T]
+
+    assert not owners.lost(T)
+    assert owners.take(T, 101) == [Owner(101, NO_OWNER)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from connect.clients.librdkafka.topic_log import LogRecord
-from connectors.mirror.offsets.map_notes import Note, Owner, note_key
+from connectors.mirror.offsets.map_notes import NO_OWNER, Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import PageSpan, page_key
 from connectors.mirror.offsets.offset_map_trim import (
     NOTHING_READ,
@@ -97,6 +99,39 @@ def test_an_owner_that_names_a_late_note_of_an_earlier_read_counts() -> None:
     then = owners_read(owners_read(first.without_contents()).without_contents(), Owner(50, 20))
     assert then.owners == {T: 50}
     assert then.late_owners == {}
+
+
+def read_to(before: MapTopic, topic_id: str | None, end: int) -> MapTopic:
+    """What a read finds that goes on after `before`, in a topic that ends here, without records."""
+    reading = MapTopicReading("map", before)
+    reading.of_topic(topic_id)
+    return reading.read({0: end})
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "end", "created_again"),
+    [("A", 1, False), ("B", 1, True), ("B", 9, True), (None, 9, False), (None, 0, True)],
+)
+def test_a_topic_that_was_created_again_has_no_owners(
+    topic_id: str | None, end: int, created_again: bool
+) -> None:
+    """It has another id; without ids, it ends before what was read."""
+    before = owners_read(NOTHING_READ, Owner(90))._replace(topic_id="A")
+    found = read_to(before.without_contents(), topic_id, end)
+    assert found.created_again is created_again
+    assert found.owners == ({} if created_again else {T: 90})
+    assert found.topic_id == (topic_id or "A")
+
+
+def test_of_a_topic_that_was_created_again_only_what_it_has_stays_known() -> None:
+    there, gone = PageSpan(5, 0, 10), PageSpan(5, 10, 20)
+    pages = index(there, gone, PageSpan(6, 20, 20, 9, lost=True))
+    pages.note_owner(T, 5)
+    pages.forget_all_but({T: [there, PageSpan(3, 10, 30)]})
+    assert list(pages.spans(T)) == [there]
+    assert pages.owner(T) == NO_OWNER
+    assert not pages.has_losses(T)
+    assert pages.newest(T) >= 6, "sessions go on"
 
 
 def test_a_late_note_counts_no_more_for_others_once_an_owner_has_come_after_it() -> None:

@@ -471,6 +471,17 @@ def test_pages_of_a_predecessor_stay_if_the_first_read_of_the_topic_fails() -> N
     assert topic.place(5) == Place(5, True)
 
 
+def test_partitions_are_written_in_their_order() -> None:
+    """Not in one that differs from process to process: a simulated run follows from its seed."""
+    writer = MapWriter(FakeClock(now_ms=1000))
+    partitions = [(topic, number) for topic in ("t", "u", "v") for number in range(4)]
+    for key in reversed(partitions):
+        writer.copied(key, 0, 10, 0)
+    writer.has_read(Topic().read())
+    assert list(writer.due_owners(())) == partitions
+    assert [due.key for due in writer.due(())] == partitions
+
+
 def test_what_a_frozen_worker_writes_with_a_later_session_is_deleted() -> None:
     topic = Topic()
     frozen = topic.writer(9000)

@@ -78,10 +78,10 @@ class Writing:
     def has_page(self) -> bool:
         return any(key == page_key(*T, 0) for key, _ in self.topics.map.records.values())
 
-    def session(self) -> int:
-        page = self.page()
+    def session(self, first: int = 0) -> int:
+        page = self.page(first)
         assert page is not None
-        return page_span(0, page).session
+        return page_span(first, page).session
 
 
 def test_a_late_page_is_written_over_by_the_check_after_300_seconds() -> None:
@@ -314,3 +314,65 @@ def test_a_task_that_stops_writes_pages_whose_owner_it_did_not_read(
     monkeypatch.setattr(producer, "poll", lambda timeout: producer.deliver(1 << 30))
     made.sync_writer.close()
     assert made.has_page()
+
+
+@pytest.mark.parametrize("others", [0, 50])
+def test_a_task_writes_its_pages_to_a_topic_that_was_created_again(others: int) -> None:
+    """Whether or not that one is longer by now than the former one was."""
+    made = Writing()
+    made.sync_writer.copied(T, [(0, 20)], 10)
+    made.own()
+    made.topics.map.create_again()
+    for number in range(others):
+        made.topics.map.append(
+            page_key("other", number, 0), MapPage(1, [Segment(0, 0, 1)]).encode()
+        )
+    made.turn(300)
+    made.read()
+    made.own()
+    assert made.owners() == [Owner(made.session(), NO_OWNER)]
+    assert made.place(5) == Place(15, True)
+
+
+def test_a_task_does_not_write_pages_again_that_a_topic_created_again_has() -> None:
+    """If it died while it did so, checkpoints would go back: some pages would overrule the rest."""
+    made = Writing()
+    made.sync_writer.copied(T, [(0, 20)], 10)
+    made.own()
+    session = made.session()
+    made.topics.map.create_again()
+    made.sync_writer.copied(T, [(20, 20)], 50)
+    made.turn(position=40)
+    made.turn(300, position=40)
+    made.read()
+    made.own(position=40)
+    assert [key for key, _ in made.topics.map.records.values()] == [page_key(*T, 0)]
+    made.sync_writer.copied(T, [(40, 20)], 90)
+    made.own(position=60)
+    assert made.owners() == [Owner(session, NO_OWNER)]
+    assert made.session() == session
+
+
+@pytest.mark.parametrize("others", [0, 50])
+def test_a_task_keeps_what_another_wrote_to_a_topic_that_was_created_again(others: int) -> None:
+    """The task had the partition, and gets it back. The other one's clock is an hour behind, so its
+    pages have earlier sessions than those of the former topic."""
+    made = Writing(now_ms=1_000_000 + 3_600_000)
+    made.sync_writer.lost(T, Loss(LossKind.TARGET_LOSS, LossPolicy.REPORT, T, T, 0, 9, 0, 0), None)
+    made.sync_writer.copied(T, [(0, 20)], 10)
+    made.own()
+    made.sync_writer.forget(T)
+    made.topics.map.create_again()
+    other = Writing(topics=made.topics)
+    other.sync_writer.copied(T, [(0, 30)], 10)
+    other.own(position=30)
+    for number in range(others):
+        made.topics.map.append(
+            page_key("other", number, 0), MapPage(1, [Segment(0, 0, 1)]).encode()
+        )
+    made.sync_writer.look_again()
+    made.read()
+    made.sync_writer.copied(T, [(30, 10)], 40)
+    made.own(position=40)
+    assert [made.place(offset) for offset in (5, 35)] == [Place(15, True), Place(45, True)]
+    assert made.owners()[1:] == [Owner(made.session(30), made.owners()[0].session)]
