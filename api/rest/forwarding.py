@@ -3,7 +3,8 @@
 The herder knows which worker that is (`NotLeader`, `NotAssigned`). A client's request is forwarded
 with `forward=true`. The receiver may forward it again with `forward=false`, because the leader may
 have changed, or may have to ask the owner. That request is never forwarded again. Authorization is
-the only client header that is forwarded.
+the only client header that is forwarded. The other worker is also told who asked
+(`forwarded_changes`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fastapi import Depends, Query, Request
 from fastapi.responses import Response
 
 from api.rest.errors import CONFLICT, RestError
+from api.rest.forwarded_changes import RECORDED, SENDER, sender_header
 from api.rest.models import ErrorMessage
 from api.rest.worker_handle import WorkerHandle
 from connect.clients.rest_client import RestAnswer, WorkerUnreachable
@@ -53,10 +55,14 @@ class Hop:
 class Forwarding:
     """Forwards one request. A dependency of handlers."""
 
-    def __init__(self, site: WorkerHandle, forward: str | None, authorization: str | None) -> None:
+    def __init__(
+        self, site: WorkerHandle, forward: str | None, authorization: str | None, sender: str
+    ) -> None:
         self._site = site
         self._forward = forward
-        self._authorization = authorization
+        self._headers = {SENDER: sender}
+        if authorization is not None:
+            self._headers["Authorization"] = authorization
 
     def complete(self, hop: Hop, ask: Callable[[], T], answer: Callable[[T], Response]) -> Response:
         """Ask this worker's herder with `ask` and turn the result into a response with `answer`. If
@@ -74,10 +80,17 @@ class Forwarding:
         try:
             result = ask()
         except (NotLeader, NotAssigned) as error:
-            return relay(self._ask_other(hop, error.url))
+            return self._relay(self._ask_other(hop, error.url), relay)
         except RebalanceNeeded as error:
             raise RestError(409, STALE_CONFIG) from error
         return answer(result)
+
+    @staticmethod
+    def _relay(answer: RestAnswer, relay: Callable[[RestAnswer], Response]) -> Response:
+        response = relay(answer)
+        if RECORDED.lower() in answer.headers:
+            response.headers[RECORDED] = "true"
+        return response
 
     def _ask_other(self, hop: Hop, url: str | None) -> RestAnswer:
         if self._forward is not None and self._forward.lower() != "true":
@@ -87,9 +100,10 @@ class Forwarding:
         query = urlencode({"forward": "true" if self._forward is None else "false", **hop.query})
         target = f"{url.rstrip('/')}{hop.path}?{query}"
         log.debug("Forwarding %s %s to %s", hop.method, hop.path, url)
-        headers = {} if self._authorization is None else {"Authorization": self._authorization}
         try:
-            answer = self._site.client.request(hop.method, target, body=hop.body, headers=headers)
+            answer = self._site.client.request(
+                hop.method, target, body=hop.body, headers=self._headers
+            )
         except WorkerUnreachable as error:
             raise RestError(500, f"IO Error trying to forward REST request: {error}") from error
         return _checked(answer)
@@ -135,7 +149,12 @@ def path_segment(name: str) -> str:
 async def _forwarding(
     request: Request, forward: Annotated[str | None, Query()] = None
 ) -> Forwarding:
-    return Forwarding(request.app.state.site, forward, request.headers.get("authorization"))
+    return Forwarding(
+        request.app.state.site,
+        forward,
+        request.headers.get("authorization"),
+        sender_header(request.scope),
+    )
 
 
 Forwarded = Annotated[Forwarding, Depends(_forwarding)]

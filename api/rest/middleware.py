@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.rest.authentication import USER
 from api.rest.config import AnswerHeader, CorsRules, HostRules
 from api.rest.errors import error_response
+from api.rest.forwarded_changes import sender_of, take_recorded
 from connectors.mirror.history.audit import AuditTrail
 
 __all__ = ["AnswerHeaders", "ChangeLog", "Cors", "Endpoint", "JaxRs", "SameSite"]
@@ -165,16 +166,17 @@ class ChangeLog:
         if scope["type"] != "http" or scope["method"] in _SAFE:
             await self._app(scope, receive, send)
             return
-        status = 500
+        status, recorded = 500, False
         flow = None
-        # A worker that forwards a request has it in its own history.
-        if self._changes is not None and b"forward=" not in scope.get("query_string", b""):
+        if self._changes is not None:
             flow = await run_in_threadpool(self._changes.flow_of, scope["path"])
 
         async def send_and_see(message: Message) -> None:
-            nonlocal status
+            nonlocal status, recorded
             if message["type"] == "http.response.start":
                 status = message["status"]
+                writes = flow is not None and status < 400
+                recorded = take_recorded(message, scope, writes=writes)
             await send(message)
 
         try:
@@ -186,9 +188,8 @@ class ChangeLog:
             _audit.info("%r at %s: %s %s: %d", user, client, scope["method"], raw, status)
             if self._trail is not None:
                 self._trail.add(user, client, scope["method"], raw, status)
-        if self._changes is not None and flow is not None and status < 400:
-            who = f"{user} at {client}" if USER in scope else client
-            write = self._changes.write
+        if self._changes is not None and flow is not None and status < 400 and not recorded:
+            write, who = self._changes.write, sender_of(scope)
             await run_in_threadpool(write, flow, who, scope["method"], scope["path"])
 
 

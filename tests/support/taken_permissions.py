@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -33,6 +33,7 @@ from tests.support.mirrored import running
 from tests.support.permissions import forget, grant, topic
 from tests.support.producing import Record, produce
 from tests.support.served import health_of
+from tests.support.spark_flow import SPARK, START_S
 from tests.support.topics import admin, alter_topic, create_topic, has_topic
 from tests.support.transformed import JSON_VALUES, SMT, transforms
 from tests.support.waiting import wait_until
@@ -65,6 +66,7 @@ _OFTEN = {
     "sync.topic.configs.enabled": "true",
     "sync.topic.configs.interval.seconds": "1",
 }
+_SPARK = {**SPARK, "B.offset.flush.interval.ms": "500"}
 _ACLS = {"sync.topic.acls.enabled": "true", "sync.topic.acls.interval.seconds": "1"}
 _IN_SENTENCES = {"<topics>": "orders", "A.*": "A.orders", "<groups>": "readers"}
 """What stands for a pattern of the table in a sentence."""
@@ -85,6 +87,8 @@ class Mode(Enum):
     ONCE = "exactly once"
     ACLS = "ACL sync"
     QUARANTINE = "quarantine"
+    SPARK = "on Spark"
+    SPARK_ONCE = "exactly once on Spark"
 
     @property
     def features(self) -> set[Feature]:
@@ -94,6 +98,7 @@ class Mode(Enum):
         more = {
             Mode.ACLS: {Feature.ACL_SYNC},
             Mode.ONCE: {Feature.EXACTLY_ONCE},
+            Mode.SPARK_ONCE: {Feature.EXACTLY_ONCE},
         }
         return {each for each in Feature if each not in _ALONE} | more.get(self, set())
 
@@ -105,7 +110,16 @@ class Mode(Enum):
             Mode.ONCE: {Feature.WORKER, Feature.COPYING, Feature.EXACTLY_ONCE},
             Mode.ACLS: {Feature.ACL_SYNC},
             Mode.QUARANTINE: {Feature.QUARANTINE},
+            # The others are needed by the worker, whatever copies.
+            Mode.SPARK: {Feature.COPYING, Feature.OFFSET_MAP},
+            # Executors also write the copies in transactions.
+            Mode.SPARK_ONCE: {Feature.COPYING, Feature.EXACTLY_ONCE},
         }[self]
+
+    @property
+    def soon_s(self) -> float:
+        """How long what is said may take. A busy machine takes minutes to start Spark."""
+        return START_S if self in (Mode.SPARK, Mode.SPARK_ONCE) else _SOON_S
 
     def properties(self, aside: str) -> dict[str, str]:
         """What such a flow has besides those of `Guarded`. `aside`: a quarantine topic."""
@@ -123,6 +137,8 @@ class Mode(Enum):
         more: dict[Mode, Mapping[str, str]] = {
             Mode.ONCE: ONCE,
             Mode.ACLS: _ACLS,
+            Mode.SPARK: _SPARK,
+            Mode.SPARK_ONCE: {**_SPARK, **ONCE},
         }
         return {**_OFTEN, **more.get(self, {})}
 
@@ -239,6 +255,10 @@ class _Taken:
         asked[source].result(_TIMEOUT_S)
         alter_topic(flow.source_servers, source, {"retention.ms": "864000000"})
 
+    def about_grants(self, texts: Iterable[str]) -> Iterator[str]:
+        """Those that say what to grant, in words of the page."""
+        return (self.in_words_of_the_page(text) for text in texts if "rant " in text)
+
     def in_words_of_the_page(self, text: str) -> str:
         """The text without names, numbers and ports of its own."""
         return in_words_of_the_page(self.guarded, text.replace(self._aside, "<quarantine>"))
@@ -255,7 +275,7 @@ def in_words_of_the_page(guarded: Guarded, text: str) -> str:
     ):
         text = text.replace(own, word)
     text = re.sub(r"\b(?:127\.0\.0\.1|localhost):\d+", "broker:9092", text)
-    text = re.sub(r" \(after \d+ ms\)", "", text)
+    text = re.sub(r" \(after \d+ ms\)|; retrying in [\d.]+ s$", "", text)
     # Of a trace the cause: the rest has paths of this machine.
     cause = text.partition("The above exception was")[0]
     return re.sub(r"^[\w.]+: (?=[A-Z])", "", " ".join(cause.split()))
@@ -290,22 +310,25 @@ def said(
     log: Path,
     listener: str,
     wanted: Callable[[str], bool],
+    *,
+    everywhere: bool = False,
 ) -> set[str]:
     """The sentences about grants on `/health` and in the log of a mirror without the row's
-    permission, in the page's words, once one of them is `wanted`."""
+    permission, in the page's words, once one of them is `wanted`; `everywhere`: one of each."""
     taken = _Taken(clusters, row)
     properties = taken.guarded.properties(listener, taken.properties)
-    found: set[str] = set()
+    logged: set[str] = set()
+    shown: set[str] = set()
 
     def heard() -> bool:
         assert mirror.running(), log.read_text()
         taken.provoke()
-        texts = log_texts(log)
+        logged.update(taken.about_grants(log_texts(log)))
         with suppress(URLError, json.JSONDecodeError):
-            texts += texts_of(health_of(listener))
-        found.update(taken.in_words_of_the_page(text) for text in texts if "rant " in text)
-        return any(map(wanted, found))
+            shown.update(taken.about_grants(texts_of(health_of(listener))))
+        enough = all if everywhere else any
+        return enough(any(map(wanted, found)) for found in (logged, shown))
 
     with running(properties, directory, log) as mirror:
-        wait_until(heard, _SOON_S, f"{row.key} is named; said: {sorted(found)}")
-    return found
+        wait_until(heard, row.mode.soon_s, f"{row.key} is named; said: {sorted(logged | shown)}")
+    return logged | shown

@@ -377,16 +377,10 @@ class TransactionCoordinator:
         asked = replace(self._settings, bootstrap=(*servers[first:], *servers[:first]))
         soon = Deadline(min(_FIND_S, limit.remaining()), self._clock)
         with closing(any_broker(asked, soon, cancellation)) as connection:
-            address = self._find(connection, soon)
-        return open_connection(*address, self._settings, limit, cancellation)
-
-    def _find(self, connection: WireConnection, limit: Deadline) -> tuple[str, int]:
-        try:
-            return coordinator_address(
-                connection, Coordinated.TRANSACTION, self.transactional_id, limit
+            address = coordinator_address(
+                connection, Coordinated.TRANSACTION, self.transactional_id, soon
             )
-        except BrokerError as error:
-            raise self._with_remedy(error) from error
+        return open_connection(*address, self._settings, limit, cancellation)
 
     def _with_remedy(self, error: ConnectError) -> ConnectError:
         return with_transaction_remedy(error, self.transactional_id, str(self._timeout_ms))

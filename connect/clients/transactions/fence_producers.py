@@ -19,6 +19,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 from connect.clients.config.properties import wire_settings
 from connect.clients.errors import error_from_code
 from connect.clients.transactions.coordinator import ProducerIdentity
+from connect.clients.transactions.remedies import with_transaction_remedy
 from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clients.wire.find_coordinator import (
     Coordinated,
@@ -231,9 +232,9 @@ def _fence(connection: WireConnection, name: str, work: _Round) -> ConnectError 
     if answer.error_code == 0:
         work.claimed[name] = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         return None
-    return _retriable(
-        error_from_code(answer.error_code, f"Fencing out producers of the transactional id {name}")
-    )
+    what = f"Fencing out producers of the transactional id {name}"
+    error = error_from_code(answer.error_code, what)
+    return _retriable(with_transaction_remedy(error, name, str(work.timeout_ms)))
 
 
 def _retriable(error: ConnectError) -> ConnectError:

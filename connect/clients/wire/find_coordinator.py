@@ -28,10 +28,12 @@ class Coordinated(Enum):
     GROUP = 0
     TRANSACTION = 1
 
-    @property
-    def resource(self) -> str:
-        """The resource type in ACLs, in words."""
-        return "group" if self is Coordinated.GROUP else "transactional id"
+    def needs(self, name: str) -> str:
+        """Return what to grant to a client that may not even find the coordinator. Who looks for
+        the one of a transactional id writes with it."""
+        if self is Coordinated.GROUP:
+            return f"Describe on group {name}"
+        return f"Write and Describe on the transactional id {name}"
 
 
 def any_broker(
@@ -63,7 +65,7 @@ def coordinator_address(
         raise error_from_code(
             found.error_code,
             f"Finding the coordinator of {name}",
-            needs=f"Describe on {kind.resource} {name}",
+            needs=kind.needs(name),
         )
     return found.host, found.port
 

@@ -162,6 +162,9 @@ class BaseSourceTask(TransferTask):
     def writes_transactions(cls) -> bool:
         return True
 
+    def trouble(self) -> str | None:
+        return None if self._sync_writer is None else self._sync_writer.trouble
+
     def counts(self) -> TransferCounts:
         totals = self._totals
         return TransferCounts(totals.fetched, totals.acked, totals.waiting)

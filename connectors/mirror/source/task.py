@@ -354,9 +354,6 @@ class MirrorSourceTask(BaseSourceTask):
     def unhealthy(self) -> tuple[list[PartitionHealth], int]:
         return ([], 0) if self._engine is None else self._engine.unhealthy()
 
-    def trouble(self) -> str | None:
-        return None if self._sync_writer is None else self._sync_writer.trouble
-
     def _running(self) -> CopyEngine:
         return running(self._engine)
 

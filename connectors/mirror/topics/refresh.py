@@ -118,6 +118,7 @@ class TopicRefresh:
         self._own_topics_ready = self._told_of_map = self._told_of_heartbeats = False
         self._old_target = False
         self._told_refused: str | None = None
+        self._told_hidden: str | None = None
         self._empty_source = EmptyListings(config.source_cluster_alias)
         self._failures: dict[str, str] = {}
         troubles = StatusMessages(on_trouble)
@@ -316,7 +317,7 @@ class TopicRefresh:
             if topic not in listed and topic not in known and clusters.selector.skip(topic) is None
         ]
         unseen = sorted(clusters.source.forbidden_topics(unseen, self._timeout))
-        self._hidden_in_trouble(hidden_in_words(hidden, unseen))
+        self._report_hidden(hidden_in_words(hidden, unseen))
         self._look_for_heartbeats(clusters, listed)
         gone = sorted(set(missing) - set(hidden))
         if gone:
@@ -355,6 +356,12 @@ class TopicRefresh:
             log.warning("%s: %s", self._flow, text)
         self._told_refused = text
         self._refused_in_trouble(text)
+
+    def _report_hidden(self, text: str | None) -> None:
+        if text is not None and text != self._told_hidden:
+            log.warning("%s: %s", self._flow, text)
+        self._told_hidden = text
+        self._hidden_in_trouble(text)
 
     def _publish(self, selection: Selection) -> None:
         found = partitions_of(selection.copied)

@@ -123,7 +123,8 @@ def refused(settings: WireSettings, name: str) -> bool:
     try:
         claim_producers(settings, [name], Deadline(TIMEOUT_S), timeout_ms=1000)
     except BrokerError as error:
-        return "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in str(error)
+        refusal = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53)"
+        return f"{refusal}; grant Write and Describe on the transactional id {name}" in str(error)
     return False
 
 

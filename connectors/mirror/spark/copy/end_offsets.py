@@ -12,8 +12,10 @@ from uuid import UUID
 
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
 from connect.clients.config.settings import AutoOffsetReset
+from connect.clients.errors import broker_code, not_authorized
 from connect.clock import Clock
 from connect.errors import ConnectError
+from connect.protocol.error_codes import code_facts
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.partition import SparkPartition
@@ -51,6 +53,8 @@ class Listing:
         self._post = post
         self._clock = clock
         self._suspects: set[TopicPartition] = set()
+        self._forbidden: set[str] = set()
+        """Topics of the log's last words about missing permissions."""
         self._due = self._suspects_due = self._places_due = 0.0
         self._asking = self._asking_suspects = self._placing = False
         self._failing = False
@@ -135,10 +139,11 @@ class Listing:
                 self._suspects.add(key)
                 self._suspects_due = self._clock.monotonic() + _SUSPECT_S
                 if partition is not None:
-                    self._explain([partition], str(answer))
+                    self._refused(partition, answer)
                 continue
             ends[key] = answer
             self._suspects.discard(key)
+            self._forbidden.discard(key[0])
             if partition is not None and partition.listing_error is not None:
                 partition.listing_error = None
         self._board.ends(ends, self._clock.now_ms(), asked_at)
@@ -147,6 +152,21 @@ class Listing:
     def _explain(partitions: Iterable[SparkPartition], reason: str) -> None:
         for partition in partitions:
             partition.listing_error = reason
+
+    def _refused(self, partition: SparkPartition, error: ConnectError) -> None:
+        """Show why the source gives no offset. What to grant is also in the log, once a topic."""
+        reason, code = str(error), broker_code(error)
+        if code is not None and not_authorized(error):
+            # Read implies Describe, which alone would only lead to the next refusal.
+            topic, number = partition.source
+            reason = (
+                f"the source partition {topic}-{number} is not available: "
+                f"{code_facts(code).name}; grant Read on topic {topic} at the source"
+            )
+            if topic not in self._forbidden:
+                self._forbidden.add(topic)
+                _LOG.warning("%s; retrying", reason)
+        partition.listing_error = reason
 
     # Positions.
 
@@ -181,6 +201,6 @@ class Listing:
         for partition in self._board.unplaced():
             answer = found.get(partition.source)
             if isinstance(answer, ConnectError):
-                partition.listing_error = str(answer)
+                self._refused(partition, answer)
             elif answer is not None:
                 self._board.place(partition, answer)
