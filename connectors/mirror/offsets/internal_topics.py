@@ -13,7 +13,7 @@ from connect.clients.librdkafka.renewed_producer import RenewedProducer
 from connect.clock import Clock
 from connectors.mirror.config.clients import offset_syncs_consumer, offset_syncs_producer
 from connectors.mirror.config.source import SourceConfig
-from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndexReader
+from connectors.mirror.offsets.map_topic_reading import MapTopic, PageIndexReader
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.replication_policy import offset_topics
 

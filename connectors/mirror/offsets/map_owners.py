@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.map_notes import NO_OWNER, Owner
-from connectors.mirror.offsets.offset_map_trim import PageIndex
+from connectors.mirror.offsets.page_index import PageIndex
 
 __all__ = ["MapOwners"]
 

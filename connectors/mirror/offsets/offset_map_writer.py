@@ -15,6 +15,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind
 from connectors.mirror.offsets.map_notes import NO_OWNER, Note, Owner, encode_loss, note_key
 from connectors.mirror.offsets.map_owners import MapOwners
+from connectors.mirror.offsets.map_topic_reading import MapTopic
 from connectors.mirror.offsets.offset_map_pages import (
     LAST_OFFSET,
     MapPage,
@@ -25,7 +26,7 @@ from connectors.mirror.offsets.offset_map_pages import (
     source_at,
 )
 from connectors.mirror.offsets.offset_map_repair import head_of, heads_in_place_of
-from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex, anchor, before_all_lost
+from connectors.mirror.offsets.page_index import PageIndex, anchor, before_all_lost
 from connectors.mirror.offsets.partition_pages import PartitionPages
 
 __all__ = ["DuePages", "MapWriter"]

@@ -25,8 +25,8 @@ from connectors.mirror.offsets.internal_topics import (
 )
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.map_notes import Note, Owner, note_key
+from connectors.mirror.offsets.map_topic_reading import NOTHING_READ, MapTopic
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
-from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic
 from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.offsets.offset_syncs import OffsetSyncRule

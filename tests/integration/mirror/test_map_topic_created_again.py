@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from connectors.mirror.offsets.map_notes import Note, Owner, note_key
+from connectors.mirror.offsets.map_topic_reading import NOTHING_READ, MapTopic, PageIndexReader
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
-from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, PageIndexReader
 from deploy.brokers import KafkaCluster
 from tests.support.producing import Record, produce
 from tests.support.topics import create_topic

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets import offset_map_store, translation, translator
+from connectors.mirror.offsets.map_topic_reading import MapTopicReading
 from connectors.mirror.offsets.offset_map_index import PartitionIndex, Stretch
 from connectors.mirror.offsets.offset_map_pages import PageSpan
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
-from connectors.mirror.offsets.offset_map_trim import MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
 from connectors.mirror.offsets.partition_pages import PartitionPages

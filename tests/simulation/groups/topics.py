@@ -24,8 +24,8 @@ from connectors.mirror.offsets.map_notes import (
     is_note_key,
     parse_note_key,
 )
+from connectors.mirror.offsets.map_topic_reading import MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_pages import page_span, parse_page_key
-from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 
 if TYPE_CHECKING:

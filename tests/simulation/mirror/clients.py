@@ -17,7 +17,7 @@ from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.memory import SharedMemory
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
-from connectors.mirror.offsets.offset_map_trim import MapTopic
+from connectors.mirror.offsets.map_topic_reading import MapTopic
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.source.catch_up import CatchUp
 from connectors.mirror.source.task import MirrorSourceTask

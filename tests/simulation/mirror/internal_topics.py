@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from connect.clients.librdkafka.topic_log import LogRecord
-from connectors.mirror.offsets.offset_map_trim import MapTopic, MapTopicReading
+from connectors.mirror.offsets.map_topic_reading import MapTopic, MapTopicReading
 from tests.simulation.mirror.session import Session
 from tests.simulation.mirror.timeline import Life, Timeline
 

@@ -12,9 +12,10 @@ from connect.protocol.messages import TopicPartition
 from connect.runtime.transfer.task import WorkerTransferTask
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.offsets import offset_sync_writer
-from connectors.mirror.offsets.offset_map_trim import MapTopic, PageIndex
+from connectors.mirror.offsets.map_topic_reading import MapTopic
 from connectors.mirror.offsets.offset_map_writer import MapWriter
 from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.page_index import PageIndex
 from connectors.mirror.offsets.partition_pages import PartitionPages
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.source.task import MirrorSourceTask

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.mirror.offsets.map_notes import NO_OWNER, Owner
 from connectors.mirror.offsets.map_owners import MapOwners
-from connectors.mirror.offsets.offset_map_trim import PageIndex
+from connectors.mirror.offsets.page_index import PageIndex
 
 T = ("t", 0)
 

@@ -9,9 +9,9 @@ from connectors.mirror.checkpoints.store import CheckpointBook
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.formats import Checkpoint, OffsetSync
 from connectors.mirror.offsets.map_notes import Note, note_key
+from connectors.mirror.offsets.map_topic_reading import NOTHING_READ, MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_pages import page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
-from connectors.mirror.offsets.offset_map_trim import NOTHING_READ, MapTopic, MapTopicReading
 from connectors.mirror.offsets.offset_map_writer import MapWriter
 from connectors.mirror.offsets.partition_pages import PAGE_SEGMENTS
 from connectors.mirror.offsets.translation import Place, best_place
