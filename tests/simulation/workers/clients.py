@@ -282,9 +282,10 @@ class Clients:
             if random.random() < 0.5:
                 count = random.randint(0, 5)
             ledger.shapes[name] = (count, version + 1)
-            for host, process in ledger.running(InstanceId(name)):
+            for host, process in ledger.begun(InstanceId(name)):
                 if isinstance(host, SimWorkerConnector):
-                    process.run(host.reconfigure)
+                    # A worker that stands still finds out when it goes on.
+                    self._engine.at(0.0, host.reconfigure, process)
             done: Future[Any] = Future()
             done.set_result(None)
             return done

@@ -150,6 +150,10 @@ class Ledger:
                 found.append((host, process))
         return found
 
+    def begun(self, instance: InstanceId) -> list[tuple[Host, Process]]:
+        """What has begun of it and not ended, also where it stands still."""
+        return [(host, self._processes[host]) for host in self._hosts.get(instance, ())]
+
     @property
     def crowded(self) -> bool:
         """Whether `look` has anything to look at."""
