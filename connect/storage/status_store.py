@@ -346,9 +346,11 @@ class KafkaStatusStore(StatusStore):
             self._put(standing.instance, status, safe=False)
 
     def _forget(self, ended: InstanceId) -> None:
-        self._newest.pop(ended, None)
-        self._standing.pop(status_key(ended), None)
-        if not ended.is_task:
-            for task in [task for task in self._newest if task.connector == ended.connector]:
-                del self._newest[task]
-                self._standing.pop(status_key(task), None)
+        tasks = [] if ended.is_task else [t for t in self._newest if t.connector == ended.connector]
+        for each in (ended, *tasks):
+            self._newest.pop(each, None)
+            key = status_key(each)
+            standing = self._standing.get(key)
+            # A status that was not read back yet comes after the deletion, and stands.
+            if standing is not None and standing.seen:
+                del self._standing[key]

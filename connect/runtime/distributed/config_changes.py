@@ -27,7 +27,7 @@ class ChangeSet:
     rebalance: bool = False
     """Connectors or tasks were added or removed, so the group must rebalance."""
     connectors: frozenset[str] = frozenset()
-    """Connectors whose config has changed."""
+    """Connectors whose config was written: changed ones, and new ones, which may run by now."""
     targets: frozenset[str] = frozenset()
     """Connectors whose target state has changed."""
     tasks: frozenset[InstanceId] = frozenset()
@@ -46,7 +46,7 @@ class PendingChanges:
     """The config store's listener. Thread-safe.
 
     `known` returns whether the group has assigned a connector. An unassigned connector needs a
-    rebalance; a changed assigned one is restarted by its worker. `apply_level` sets a logger's
+    rebalance; a changed one is restarted by the worker that runs it. `apply_level` sets a logger's
     level.
     """
 
@@ -102,9 +102,9 @@ class PendingChanges:
 
     def on_connector_config_update(self, connector: str) -> None:
         with self._lock:
-            if self._known(connector):
-                self._noted.connectors.add(connector)
-            else:
+            # One that is not known yet may have begun with an earlier config when this is taken.
+            self._noted.connectors.add(connector)
+            if not self._known(connector):
                 self._noted.rebalance = True
         self._wake()
 

@@ -69,6 +69,8 @@ class ConfigFollower:
         for name in sorted(changes.connectors):
             if InstanceId(name) not in assigned or not configs.contains(name):
                 continue
+            if self._work.has_current_config(name, configs):
+                continue
             if not self._work.keeps_running(name, configs):
                 with self._stages.during(f"restarting connector {name} with its new config"):
                     self._work.restart_connector(name, configs, shown=False)

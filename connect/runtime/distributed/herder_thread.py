@@ -315,6 +315,7 @@ class HerderLoop:
         for request in self.changes.take_restarts():
             self._follower.restart(request)
         self._follow(self.changes.take())
+        self.leading.remove_tasks_of_stopped()
         self.ready.set()
         self.member.poll(self._pause_s())
         self._rebalancing.settle()

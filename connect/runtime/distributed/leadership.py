@@ -15,7 +15,8 @@ from connect.runtime.distributed.config_changes import PendingChanges
 from connect.runtime.distributed.membership import Membership
 from connect.runtime.distributed.session_keys import SessionKeys
 from connect.runtime.stages import Stages
-from connect.runtime.states import InstanceId, State
+from connect.runtime.states import InstanceId, State, TargetState
+from connect.storage.config_state import ClusterConfigState
 from connect.storage.config_store import (
     ConfigStore,
     PrivilegedWriteFailed,
@@ -59,6 +60,7 @@ class Leading:
         self._clock = clock
         self._worker_id = worker_id
         self._fenced = False
+        self._cleared: ClusterConfigState | None = None
         self.trouble: str | None = None
         """Why this worker leads but cannot write; None if it can or need not write."""
 
@@ -102,6 +104,27 @@ class Leading:
         """Write a connector's task configs and their commit. Raises `ConnectError`."""
         with self._stages.during(f"writing task configs of connector {connector}"):
             self.write(lambda: self._store.put_task_configs(connector, configs))
+
+    def remove_tasks_of_stopped(self) -> None:
+        """Remove the tasks that a stopped connector has. If that fails, the next call tries again.
+
+        Whoever stops a connector removes its tasks before it writes the target state. A leader that
+        was replaced in between writes the latter when its successor has committed tasks again.
+        """
+        configs = self._store.snapshot()
+        if configs is self._cleared or not self._membership.is_leader:
+            return
+        for name in configs.connectors():
+            tasks = configs.task_count(name)
+            if not tasks or configs.target_state(name) is not TargetState.STOPPED:
+                continue
+            _log.info("Connector %s is stopped; removing its %d tasks", name, tasks)
+            try:
+                self.put_task_configs(name, [])
+            except ConnectError as error:
+                _log.warning("Cannot remove the tasks of stopped connector %s: %s", name, error)
+                return
+        self._cleared = configs
 
     def record_task_count(self, connector: str, tasks: int) -> None:
         """Write the number of tasks that were fenced. Raises `ConnectError`."""

@@ -51,6 +51,7 @@ class _Connector:
     """One connector. `host` is None if it is paused, stopped, or cannot be created."""
 
     config: Mapping[str, str] = field(repr=False)
+    raw: Mapping[str, str] | None = field(repr=False)
     target: TargetState
     committed: Sequence[Mapping[str, str]] = ()
     """Its task configs when it was started."""
@@ -118,11 +119,11 @@ class RunningWork:
         ready: Future[None] = Future()
         target = configs.target_state(name) or TargetState.STARTED
         tasks = [configs.raw_task_config(task) for task in configs.tasks(name)]
-        entry = _Connector({}, target, [config for config in tasks if config is not None])
+        raw = configs.raw_connector_config(name)
+        entry = _Connector({}, raw, target, [config for config in tasks if config is not None])
         self._connectors[name] = entry
         try:
-            raw = configs.raw_connector_config(name) or {}
-            resolved = self._worker.resolved_for_now(raw)
+            resolved = self._worker.resolved_for_now(raw or {})
             entry.config = resolved.values
             self._begin(name, entry, ready)
             if resolved.ttl_s is not None:
@@ -153,6 +154,13 @@ class RunningWork:
         self._statuses.try_move(InstanceId(name), state)
         return self.begin_connector(name, configs)
 
+    def has_current_config(self, name: str, configs: ClusterConfigState) -> bool:
+        """Return whether the connector was started from the very record of its config that
+        `configs` has. An equal one that was written since is another.
+        """
+        entry = self._connectors.get(name)
+        return entry is not None and entry.raw is configs.raw_connector_config(name)
+
     def keeps_running(self, name: str, configs: ClusterConfigState) -> bool:
         """Return whether a changed config affects only the connector's tasks; the connector then
         has it.
@@ -170,7 +178,7 @@ class RunningWork:
             return False
         if not only_live(self._worker, entry.config, config):
             return False
-        entry.config = config
+        entry.config, entry.raw = config, configs.raw_connector_config(name)
         return True
 
     def set_target(self, name: str, target: TargetState) -> None:

@@ -178,13 +178,21 @@ class Clients:
         def submit(herder: SimHerder) -> Future[Any]:
             def write() -> None:
                 herder.operations.put(name, config, initial, allow_replace=True)
-                read = herder.loop._store.snapshot().raw_connector_config(name)
-                if read is None or int(read["mark"]) < int(config["mark"]) - 50:
-                    raise Broken(f"{name} was written and is not read back")
+                self._check_read_back(herder, name, config["mark"])
 
             return herder.loop.requests.submit(write)  # type: ignore[no-any-return]
 
         return _Request(f"put {name} #{config['mark']}", submit, config["mark"])
+
+    def _check_read_back(self, herder: SimHerder, name: str, mark: str) -> None:
+        """What was written has been read; a leader that was replaced may have written since."""
+        ledger, read = self._kafka.ledger, herder.loop._store.snapshot()
+        if read.offset <= ledger.written_at[mark]:
+            raise Broken(f"{name} was written and is not read back")
+        offset, newest = ledger.newest[name]
+        found = (read.raw_connector_config(name) or {}).get("mark")
+        if offset < read.offset and found != newest:
+            raise Broken(f"{name} was written as #{newest}, and is read as #{found}")
 
     def _on_herder(self, text: str, call: Callable[[SimHerder], Any]) -> _Request:
         return _Request(text, lambda herder: herder.loop.requests.submit(lambda: call(herder)))
@@ -274,9 +282,10 @@ class Clients:
             if random.random() < 0.5:
                 count = random.randint(0, 5)
             ledger.shapes[name] = (count, version + 1)
-            for host, process in ledger.running(InstanceId(name)):
+            for host, process in ledger.begun(InstanceId(name)):
                 if isinstance(host, SimWorkerConnector):
-                    process.run(host.reconfigure)
+                    # A worker that stands still finds out when it goes on.
+                    self._engine.at(0.0, host.reconfigure, process)
             done: Future[Any] = Future()
             done.set_result(None)
             return done

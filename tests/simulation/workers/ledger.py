@@ -64,6 +64,11 @@ class Ledger:
         self._begun_at: dict[Host, tuple[int, float]] = {}
         self.marks: dict[str, int] = {}
         """How often each request is in the config topic."""
+        self.written_at: dict[str, int] = {}
+        """By request, the offset of its record in the config topic."""
+        self.newest: dict[str, tuple[int, str | None]] = {}
+        """By connector, the offset of the newest record of its config, and its request; None if
+        that deletes it."""
         self.healed = False
         """From then on nothing fails by itself."""
 
@@ -144,6 +149,10 @@ class Ledger:
             if moving and process.alive and not process.frozen and host not in self._left:
                 found.append((host, process))
         return found
+
+    def begun(self, instance: InstanceId) -> list[tuple[Host, Process]]:
+        """What has begun of it and not ended, also where it stands still."""
+        return [(host, self._processes[host]) for host in self._hosts.get(instance, ())]
 
     @property
     def crowded(self) -> bool:
@@ -232,9 +241,12 @@ class Ledger:
     def appended(self, record: LogRecord, by: str, again: bool) -> None:
         """A record is in the config topic."""
         decoded: Any = config_records.decode_record(record.key, record.value)
+        if isinstance(decoded, ConnectorConfigRecord):
+            mark = None if decoded.config is None else decoded.config.get("mark")
+            self.newest[decoded.connector] = record.offset, mark
         match decoded:
             case ConnectorConfigRecord(_, config) if config is not None and not again:
-                self._count(config.get("mark"))
+                self._count(config.get("mark"), record.offset)
             case TaskConfigRecord(task, config):
                 self._pending[task.connector] = config.get("round", "")
                 self._uncommitted.setdefault((by, task.connector), set()).add(task.task)
@@ -249,8 +261,9 @@ class Ledger:
                 rounds[label] = record.offset
         self._engine.note(f"{by}: configs@{record.offset}: {decoded!r}"[:160])
 
-    def _count(self, mark: str | None) -> None:
+    def _count(self, mark: str | None, offset: int) -> None:
         if mark is not None:
+            self.written_at[mark] = offset
             self.marks[mark] = self.marks.get(mark, 0) + 1
             if self.marks[mark] > 1:
                 raise Broken(f"the request to put #{mark} is applied twice")

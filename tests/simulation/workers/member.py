@@ -324,7 +324,8 @@ class SimMember:
                     if answer.error:
                         self._rejoin_needed = True
                         self._wake()
-            again(Timeouts.heartbeat_s)
+            # As kafka-python, which looks at the session first: an answer may have waited for long.
+            again(max(0.0, sent + Timeouts.heartbeat_s - self._engine.now))
 
         def failed() -> None:
             self._dead()

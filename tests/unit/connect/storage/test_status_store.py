@@ -127,6 +127,17 @@ def test_the_end_of_a_lost_instance_is_dropped_after_a_rebalance() -> None:
     assert log.store.flush(Deadline(0.0))
 
 
+def test_a_status_that_is_newer_than_a_deletion_still_outlasts_late_ones() -> None:
+    log = Log()
+    log.written.append((status_key(CONNECTOR), None))
+    log.store.put(CONNECTOR, status(State.RUNNING, 7))
+    log.read_all()
+    late = InstanceStatus(State.UNASSIGNED, "other:8083", 5)
+    log.written.append((status_key(CONNECTOR), encode_status(late)))
+    log.read_all()
+    assert log.store.get(CONNECTOR) == status(State.RUNNING, 7)
+
+
 def test_a_deleted_topic_is_reported_whoever_deleted_it() -> None:
     log = Log()
     told: list[tuple[str, str]] = []

@@ -37,13 +37,13 @@ def test_nothing_is_noted_at_first_and_nothing_is_taken_twice(noted: Noted) -> N
     assert noted.changes.take() == ChangeSet()
 
 
-def test_a_new_connector_needs_a_rebalance_a_changed_one_only_its_owner(noted: Noted) -> None:
+def test_a_new_connector_needs_a_rebalance_a_changed_one_only_its_worker(noted: Noted) -> None:
     noted.changes.on_connector_config_update("known")
     assert not noted.changes.rebalance_needed
     assert noted.changes.take() == ChangeSet(connectors=frozenset({"known"}))
     noted.changes.on_connector_config_update("new")
     assert noted.changes.rebalance_needed
-    assert noted.changes.take() == ChangeSet(rebalance=True)
+    assert noted.changes.take() == ChangeSet(rebalance=True, connectors=frozenset({"new"}))
     assert not noted.changes.rebalance_needed
 
 

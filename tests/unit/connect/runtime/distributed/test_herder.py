@@ -6,14 +6,17 @@ The same on real brokers: tests/integration/test_distributed_group.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.runtime.distributed.membership import Membership
 from connect.runtime.errors import BadRequest, NotAssigned, NotLeader
 from connect.runtime.rest_entities import TaskId
 from connect.runtime.states import InstanceId, State, TargetState
@@ -504,6 +507,41 @@ def test_a_new_connector_config_restarts_the_connector_and_all_its_tasks(rig: Ri
         "stopped c-0",
         "started c-0 with 0",
     ]
+
+
+def when_joined(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Do this in the next join, after the worker has said what it has read."""
+    acts = deque([act])
+    completed = Membership.on_join_complete
+
+    def complete(*arguments: Any) -> None:
+        while acts:
+            acts.popleft()()
+        completed(*arguments)
+
+    monkeypatch.setattr(Membership, "on_join_complete", complete)
+
+
+def test_a_config_that_is_read_while_its_new_connector_is_assigned_is_not_missed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.member.hold()
+    rig.store.put_connector_config("c", config(name="c"))
+    second = config(name="c", start="fails")
+    when_joined(monkeypatch, lambda: rig.store.put_connector_config("c", second))
+    rig.member.go_on()
+    rig.until(lambda: rig.state("c") is F, "a start with the second config")
+
+
+def test_a_connector_that_is_read_after_it_was_assigned_starts_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    when_joined(monkeypatch, lambda: rig.store.put_connector_config("c", config(name="c")))
+    rig.member.otherwise = Plan([C], offset=rig.store.snapshot().offset + 1)
+    rig.member.rebalance()
+    rig.until(lambda: rig.state("c") is R, "a start")
+    rig.member.turns(2)
+    assert Told.take() == ["starting c", "started c"]
 
 
 def test_a_stopped_connector_has_no_tasks_and_takes_none(rig: Rig) -> None:

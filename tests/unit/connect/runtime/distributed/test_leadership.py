@@ -6,13 +6,13 @@ import pytest
 
 from connect.errors import BrokerError, ConnectError, DeadlineExceeded
 from connect.runtime.distributed import herder
-from connect.runtime.states import State
+from connect.runtime.states import State, TargetState
 from connect.storage.config_store import PrivilegedWriteFailed
 from tests.support.driven_herder import Rig, herder_rig
 from tests.support.driven_member import Plan
 from tests.unit.connect.runtime.distributed.steered import Steered, Told, put, running
 
-R = State.RUNNING
+R, S = State.RUNNING, State.STOPPED
 
 
 def test_a_leader_that_was_fenced_out_tells_so_and_claims_the_right_to_write_anew(
@@ -59,6 +59,35 @@ def test_a_request_to_a_worker_that_cannot_lead_times_out_with_the_reason(
     with pytest.raises(DeadlineExceeded, match=f"^Request timed out\\. The .*{why}"):
         put(rig)
     rig.store.unclaimable.clear()
+
+
+def test_the_leader_removes_the_tasks_of_a_connector_that_another_worker_stops(rig: Rig) -> None:
+    """A leader that was replaced while it stopped the connector writes the target state late."""
+    running(rig)
+    rig.store.put_target_state("c", TargetState.STOPPED)
+    rig.becomes("c", S)
+    rig.herder.resume_connector("c")
+    rig.becomes("c", R, R)
+
+
+def test_it_removes_them_later_if_it_cannot_write_now(rig: Rig) -> None:
+    running(rig)
+    rig.store.refusals.append(PrivilegedWriteFailed("another producer writes"))
+    rig.store.put_target_state("c", TargetState.STOPPED)
+    rig.until(lambda: not rig.store.refusals, "an attempt")
+    rig.member.turns(1)
+    rig.becomes("c", S)
+
+
+def test_a_worker_that_does_not_lead_leaves_them_to_the_leader(rig: Rig) -> None:
+    running(rig)
+    rig.member.otherwise = Plan([("c", -1), ("c", 0)])
+    rig.member.rebalance()
+    rig.until(lambda: not rig.herder.is_leader, "another leader")
+    rig.store.put_target_state("c", TargetState.STOPPED)
+    rig.until(lambda: rig.state("c") is S, "the connector to stop")
+    rig.member.turns(2)
+    assert rig.store.snapshot().task_count("c") == 1
 
 
 def test_a_worker_that_cannot_read_the_configs_leaves_the_group_until_it_can(rig: Rig) -> None:
