@@ -1,0 +1,3 @@
+from connect.kafka_package import defer_clients
+
+defer_clients()

@@ -47,6 +47,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     "connect.loop": {"connect.errors", "connect.clock", "connect.log_fields"},
     "connect.version": set(),
+    "connect.kafka_package": set(),
+    "connect.__init__": {"connect.kafka_package"},
     "connect.cache_directory": set(),
     "connect.java_home": set(),
     "connect.pinned_jars": set(),
