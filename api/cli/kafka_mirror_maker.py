@@ -34,6 +34,7 @@ from api.cli.program import (
     UsageParser,
     positive,
     run_program,
+    spare_what_is_loaded,
     tell_missing_parts,
     tune_worker_process,
 )
@@ -250,6 +251,7 @@ def _run(arguments: argparse.Namespace) -> int:
     tell_missing_parts(log)
     sources, settings = _configured(arguments)
     maker = MirrorMaker1(sources, settings)
+    spare_what_is_loaded()
     maker.start()
     failure = None
     try:

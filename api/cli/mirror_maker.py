@@ -48,6 +48,7 @@ from api.cli.program import (
     MirrorParser,
     positive,
     run_program,
+    spare_what_is_loaded,
     tell_missing_parts,
     tune_worker_process,
 )
@@ -196,6 +197,7 @@ def _run(config: MirrorMakerConfig, arguments: argparse.Namespace, watch: FileWa
             rest.serve(maker.herder)
         with _metrics_page(config, maker, number) as instance, _otlp(config, maker, instance):
             renewal = _Renewal(maker, arguments.config, watch, hangup, config.valid_s)
+            spare_what_is_loaded()
             return _mirror(maker, stop, renewal.look)
 
 

@@ -21,6 +21,7 @@ from api.cli.program import (
     STOP_S,
     ExitCodes,
     UsageParser,
+    spare_what_is_loaded,
     tell_missing_parts,
     tune_worker_process,
 )
@@ -116,6 +117,7 @@ def run_worker(
         contact.start()
         if export is not None:
             export.start(rest.worker_id)
+        spare_what_is_loaded()
         startup.begin()
         while not stop.wait(_STARTING_POLL_S if startup.running else _RUNNING_POLL_S):
             startup.check()

@@ -1,4 +1,5 @@
-"""Threads of a worker process share glibc's memory."""
+"""Threads of a worker process share glibc's memory, and none stops the others to look for garbage
+among all objects."""
 
 from __future__ import annotations
 
@@ -53,3 +54,24 @@ def test_there_are_two_arenas_unless_the_environment_says_otherwise(
         check=True,
     )
     assert int(ended.stdout) == most
+
+
+_GARBAGE = """
+import gc
+from api.cli.program import spare_what_is_loaded, tune_worker_process
+tune_worker_process()
+import api.dedicated.status_pages
+spare_what_is_loaded()
+whole = []
+gc.callbacks.append(lambda phase, told: whole.append(phase) if told["generation"] == 2 else None)
+for page in range(30):
+    samples = [{"lag": number, "tags": [page]} for number in range(20_000)]
+print(len(whole), gc.get_freeze_count() > 50_000)
+"""
+
+
+def test_pages_of_metrics_do_not_begin_a_look_at_all_objects() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _GARBAGE], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ended.stdout == "0 True\n"
