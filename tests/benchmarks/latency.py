@@ -101,8 +101,8 @@ def measure_latency(arena: Arena, system: System, pace: Pace, turn: int) -> Late
 
 def measure_busy(arena: Arena, system: System, pace: Pace, turn: int) -> LatencyResult:
     """As `measure_latency`, while the mirror also has `_BESIDE` idle partitions, lists the topics
-    of both clusters every second, keeps a history, and its metrics and health are read without a
-    pause."""
+    of both clusters every second, keeps a history, and its metrics and health are read twice a
+    second."""
     beside = create_topic(arena.source, partitions=_BESIDE)
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

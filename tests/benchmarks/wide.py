@@ -1,11 +1,11 @@
 """Prints what a group of workers takes for very many partitions: time until all are copied, memory
 and idle CPU of each worker; and how soon topics that are created at once arrive.
 
-Run: python -m tests.benchmarks.wide [--partitions N] [--workers N] [--new-topics N]
+Run: python -m tests.benchmarks.wide [--partitions N] [--workers N] [--new-topics N] [--brokers N]
 
-Every partition of a broker takes files and memory maps: as root, `sysctl -w
-vm.max_map_count=2000000` for more than 10,000 partitions. The limit of open files is raised here
-as far as the system lets it.
+Every partition of a broker takes a file and memory maps: as root, `sysctl -w
+vm.max_map_count=2000000`; and `--brokers` for as many brokers on each side as the limit of open
+files asks for.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from tests.support.waiting import wait_until
 
 LOGS = Path("build/bench-wide")
 _TOPIC_PARTITIONS = 1_000
-_OPEN_FILES = 1_000_000
+_FILES = 1.1
+"""That a broker opens for each partition."""
 _READY_S = 1_800.0
 _SETTLE_S = 60.0
 _MEASURED_S = 60.0
 _CALL_S = 60.0
 _MIB = 1024
-_BROKER = JvmOptions(heap="5g", quick=False)
+_BROKER = JvmOptions(heap="1g", quick=False)
 _BROKER_PROPERTIES = {
     "log.index.size.max.bytes": "65536",
     "log.segment.delete.delay.ms": "1000",
@@ -53,22 +54,29 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--new-topics", type=int, default=1_000)
+    parser.add_argument("--brokers", type=int, default=6)
     arguments = parser.parse_args()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = _OPEN_FILES if most < _OPEN_FILES else most
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    if arguments.partitions * _FILES > files * arguments.brokers:
+        parser.error(f"a broker may open {files} files: raise `ulimit -n`, or use more --brokers")
     for name, value in describe_machine().items():
         print(f"- {name}: {value}")
     LOGS.mkdir(parents=True, exist_ok=True)
     kafka = kafka_runtime()
-    with (
-        KafkaCluster(
-            name="source", kafka=kafka, jvm=_BROKER, properties=_BROKER_PROPERTIES, logs=LOGS
-        ) as source,
-        KafkaCluster(
-            name="target", kafka=kafka, jvm=_BROKER, properties=_BROKER_PROPERTIES, logs=LOGS
-        ) as target,
-    ):
+
+    def cluster(name: str) -> KafkaCluster:
+        return KafkaCluster(
+            arguments.brokers,
+            controllers=1,
+            name=name,
+            kafka=kafka,
+            jvm=_BROKER,
+            properties=_BROKER_PROPERTIES,
+            logs=LOGS,
+        )
+
+    with cluster("source") as source, cluster("target") as target:
         servers = (source.bootstrap_servers, target.bootstrap_servers)
         _new_topics(*servers, arguments.new_topics)
         _wide(*servers, arguments.partitions, arguments.workers)
