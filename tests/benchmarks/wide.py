@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from connect.clock import SYSTEM_CLOCK
@@ -98,8 +98,7 @@ def _new_topics(source: str, target: str, count: int) -> None:
         for done in made.values():
             done.result()
         created = SYSTEM_CLOCK.monotonic()
-        for topic in topics:
-            produce(source, topic, [Record(b"first")])
+        _produce_to_all(source, topics, 0)
         sent = SYSTEM_CLOCK.monotonic()
         _wait_for_copies(target, [f"at-once.{topic}" for topic in topics], 0, [worker])
         ended = SYSTEM_CLOCK.monotonic()
@@ -119,7 +118,7 @@ def _wide(source: str, target: str, partitions: int, workers: int) -> None:
     began = SYSTEM_CLOCK.monotonic()
     for topic in topics:
         create_topic(source, name=topic, partitions=_TOPIC_PARTITIONS)
-        produce(source, topic, [Record(b"last", partition=_TOPIC_PARTITIONS - 1)])
+    _produce_to_all(source, topics, _TOPIC_PARTITIONS - 1)
     print(
         f"{partitions:,} partitions on the source after {SYSTEM_CLOCK.monotonic() - began:.0f} s",
         flush=True,
@@ -134,6 +133,15 @@ def _wide(source: str, target: str, partitions: int, workers: int) -> None:
             flush=True,
         )
         _measure_idle(processes)
+
+
+def _produce_to_all(servers: str, topics: Sequence[str], partition: int) -> None:
+    """A record to this partition of each topic."""
+    producer = Producer({"bootstrap.servers": servers})
+    for topic in topics:
+        producer.produce(topic, b"a record", partition=partition)
+    if left := producer.flush(_CALL_S):
+        raise RuntimeError(f"{left} records were not delivered")
 
 
 def _measure_idle(processes: Sequence[GuardedProcess]) -> None:

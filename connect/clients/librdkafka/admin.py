@@ -26,6 +26,7 @@ from connect.clients.librdkafka.admin_connection import AdminConnection
 from connect.clients.librdkafka.descriptions import (
     ConfigChange,
     ConfigEntry,
+    TopicCreation,
     TopicDescription,
     config_entries,
     incremental_entry,
@@ -36,7 +37,7 @@ from connect.errors import ConnectError
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.topic_partition import TopicPartition
 
-__all__ = ["Admin"]
+__all__ = ["DEFAULT_TIMEOUT_S", "Admin"]
 
 DEFAULT_TIMEOUT_S = 60.0
 """Java's default.api.timeout.ms."""
@@ -153,21 +154,43 @@ class Admin(AdminConnection):
 
         -1 for `partitions` and `replication_factor` means the broker's default.
         """
-        client = self._open()
-        topic = NewTopic(
-            name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            config=dict(configs or {}),
-        )
-        with translated(f"Creating topic {name}"):
-            future = client.create_topics([topic], request_timeout=timeout)[name]
+        topic = TopicCreation(name, partitions, replication_factor, configs or {})
+        outcome = Admin.create_topics(self, [topic], timeout)[name]
+        if isinstance(outcome, ConnectError):
+            raise outcome
+        return outcome
+
+    def create_topics(
+        self, topics: Sequence[TopicCreation], timeout: float = DEFAULT_TIMEOUT_S
+    ) -> dict[str, bool | ConnectError]:
+        """Create topics by one request. Return for each what `create_topic` returns or raises; one
+        that fails does not keep the others from being created.
+
+        A KRaft controller refuses requests of more than 10,000 partitions.
+        """
+        named = topics[0].name if len(topics) == 1 else f"{len(topics)} topics"
+        with translated(f"Creating topic {named}"):
+            futures = self._open().create_topics(
+                [
+                    NewTopic(
+                        topic.name,
+                        num_partitions=topic.partitions,
+                        replication_factor=topic.replication_factor,
+                        config=dict(topic.configs),
+                    )
+                    for topic in topics
+                ],
+                request_timeout=timeout,
+            )
+        return {name: self._created(name, futures[name], timeout) for name in futures}
+
+    def _created(
+        self, name: str, future: concurrent.futures.Future[Any], timeout: float
+    ) -> bool | ConnectError:
         try:
             self._answer(f"Creating topic {name}", future, timeout, f"Create on topic {name}")
         except ConnectError as error:
-            if broker_code(error) == ErrorCode.TOPIC_ALREADY_EXISTS:
-                return False
-            raise
+            return False if broker_code(error) == ErrorCode.TOPIC_ALREADY_EXISTS else error
         return True
 
     def create_partitions(self, name: str, total: int, timeout: float = DEFAULT_TIMEOUT_S) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "ConfigEntry",
     "ConfigSource",
     "PartitionDescription",
+    "TopicCreation",
     "TopicDescription",
     "config_entries",
     "incremental_entry",
@@ -38,6 +39,16 @@ class ConfigChange:
 
     name: str
     value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreation:
+    """A topic to create. -1 for `partitions` and `replication_factor`: the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from connect.clients.errors import broker_code, not_authorized
 from connect.clients.librdkafka.admin import Admin
-from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
+from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource, TopicCreation
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.errors import ConfigError, ConnectError
 from connect.protocol.error_codes import ErrorCode
@@ -37,8 +37,11 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 PARALLEL_CALLS = 8
-"""Number of topics created concurrently. A controller creates one after another, so this only hides
+"""Number of requests at a time. A controller creates one topic after another, so this only hides
 round trips."""
+
+_REQUEST_TOPICS, _REQUEST_PARTITIONS = 100, 5_000
+"""The most of a request. A KRaft controller refuses more than 10,000 partitions."""
 
 
 COMPACTED = {"cleanup.policy": "compact"}
@@ -100,17 +103,17 @@ def apply_plan(
     timeout: float,
     threads: OneShotThreads,
 ) -> list[TopicFailure]:
-    """Create and enlarge topics on the target, a few at a time. Returns the failures.
+    """Create and enlarge topics on the target, by a few requests at a time. Returns the failures.
 
     `configs`: by source name. `replication_factor` -1: the broker's default. `timeout`: seconds per
-    topic.
+    request.
     """
-    creation = _Creation(target, replication_factor, timeout)
-    calls: deque[Callable[[], TopicFailure | None]] = deque(
-        partial(creation.create, topic, configs.get(topic.source, {})) for topic in plan.create
+    creation = _Creation(target, configs, replication_factor, timeout)
+    calls: deque[Callable[[], list[TopicFailure]]] = deque(
+        partial(creation.create, topics) for topics in _requests(plan.create)
     )
     calls.extend(partial(_grow, target, growth, timeout) for growth in plan.grow)
-    longest = timeout * (len(calls) + 1)
+    longest = timeout * (len(plan.create) + len(plan.grow) + 1)
     futures = [
         threads.run(f"topic-creation-{index}", partial(_drain, calls))
         for index in range(min(PARALLEL_CALLS, len(calls)))
@@ -118,54 +121,94 @@ def apply_plan(
     return [failure for future in futures for failure in future.result(longest)]
 
 
-def _drain(calls: deque[Callable[[], TopicFailure | None]]) -> list[TopicFailure]:
+def _requests(topics: Sequence[MissingTopic]) -> Iterator[list[MissingTopic]]:
+    """Deal topics out to requests: few of them to each, so that all threads have work."""
+    most = min(_REQUEST_TOPICS, -(-len(topics) // PARALLEL_CALLS))
+    request: list[MissingTopic] = []
+    partitions = 0
+    for topic in topics:
+        if request and (
+            len(request) == most or partitions + topic.partitions > _REQUEST_PARTITIONS
+        ):
+            yield request
+            request, partitions = [], 0
+        request.append(topic)
+        partitions += topic.partitions
+    if request:
+        yield request
+
+
+def _drain(calls: deque[Callable[[], list[TopicFailure]]]) -> list[TopicFailure]:
     failures: list[TopicFailure] = []
     while True:
         try:
             call = calls.popleft()
         except IndexError:
             return failures
-        failure = call()
-        if failure is not None:
-            failures.append(failure)
+        failures += call()
 
 
 class _Creation:
     """Creates the copies of one plan. Thread-safe."""
 
-    def __init__(self, target: Admin, replication_factor: int, timeout: float) -> None:
+    def __init__(
+        self,
+        target: Admin,
+        configs: Mapping[str, Mapping[str, str]],
+        replication_factor: int,
+        timeout: float,
+    ) -> None:
         self._target = target
+        self._configs = configs
         self._replication_factor = replication_factor
         self._timeout = timeout
         self._lock = threading.Lock()
         self._known: frozenset[str] | None = None
 
-    def create(self, topic: MissingTopic, configs: Mapping[str, str]) -> TopicFailure | None:
-        """Create one copy; if its configs are refused, retry with those that the target knows."""
+    def create(self, topics: Sequence[MissingTopic]) -> list[TopicFailure]:
+        """Create copies by one request; those whose configs are refused, again with the configs
+        that the target knows."""
+        wanted = [
+            TopicCreation(
+                topic.remote,
+                topic.partitions,
+                self._replication_factor,
+                self._configs.get(topic.source, {}),
+            )
+            for topic in topics
+        ]
         try:
-            try:
-                created = self._create(topic, configs)
-            except ConnectError as error:
-                known = self._known_of(configs, error)
-                if known is None:
-                    raise
-                created = self._create(topic, known)
-                log.warning(
-                    "Created topic %s without %s: the target's Kafka version does not know this "
-                    "config",
-                    topic.remote,
-                    ", ".join(sorted(configs.keys() - known.keys())),
-                )
+            outcomes = self._target.create_topics(wanted, self._timeout)
         except ConnectError as error:
-            return TopicFailure(topic.remote, error)
-        if created:
-            log.info("Created topic %s with %d partitions", topic.remote, topic.partitions)
+            return [TopicFailure(topic.remote, error) for topic in topics]
+        failures = [self._ended(each, outcomes[each.name]) for each in wanted]
+        return [failure for failure in failures if failure is not None]
+
+    def _ended(self, topic: TopicCreation, outcome: bool | ConnectError) -> TopicFailure | None:
+        try:
+            if isinstance(outcome, ConnectError):
+                outcome = self._create_with_known(topic, outcome)
+        except ConnectError as error:
+            return TopicFailure(topic.name, error)
+        if outcome:
+            log.info("Created topic %s with %d partitions", topic.name, topic.partitions)
         return None
 
-    def _create(self, topic: MissingTopic, configs: Mapping[str, str]) -> bool:
-        return self._target.create_topic(
-            topic.remote, topic.partitions, self._replication_factor, configs, self._timeout
+    def _create_with_known(self, topic: TopicCreation, error: ConnectError) -> bool:
+        """Create a topic with the configs that the target knows. Raises `error` if that would not
+        help."""
+        known = self._known_of(topic.configs, error)
+        if known is None:
+            raise error
+        created = self._target.create_topic(
+            topic.name, topic.partitions, topic.replication_factor, known, self._timeout
         )
+        log.warning(
+            "Created topic %s without %s: the target's Kafka version does not know this config",
+            topic.name,
+            ", ".join(sorted(topic.configs.keys() - known.keys())),
+        )
+        return created
 
     def _known_of(
         self, configs: Mapping[str, str], error: ConnectError
@@ -200,15 +243,15 @@ class _Creation:
         return frozenset()
 
 
-def _grow(target: Admin, growth: Growth, timeout: float) -> TopicFailure | None:
+def _grow(target: Admin, growth: Growth, timeout: float) -> list[TopicFailure]:
     try:
         target.create_partitions(growth.remote, growth.wanted, timeout)
     except ConnectError as error:
-        return TopicFailure(growth.remote, error)
+        return [TopicFailure(growth.remote, error)]
     log.info(
         "Increased topic %s from %d to %d partitions", growth.remote, growth.existing, growth.wanted
     )
-    return None
+    return []
 
 
 def _is_there(admin: Admin, name: str, timeout: float) -> bool:

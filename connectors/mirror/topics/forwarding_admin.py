@@ -8,12 +8,12 @@ worker's own topics have clients of their own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 from connect.clients.librdkafka.acls import Acl
-from connect.clients.librdkafka.admin import Admin
-from connect.clients.librdkafka.descriptions import ConfigChange
+from connect.clients.librdkafka.admin import DEFAULT_TIMEOUT_S, Admin
+from connect.clients.librdkafka.descriptions import ConfigChange, TopicCreation
 from connect.errors import ConnectError
 from connectors.mirror.config.base import FORWARDING_ADMIN_KEY, JAVA_FORWARDING_ADMIN
 from connectors.mirror.load_class import load_class
@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 class ForwardingAdmin(Admin):
     """Creates and changes topics with Kafka's admin API. A class of one's own overrides
-    `create_topic`, `create_partitions`, `alter_topic_configs` and `create_acls`, whole or to call
-    `super()` with something else.
+    `create_topic` (or `create_topics`), `create_partitions`, `alter_topic_configs` and
+    `create_acls`, whole or to call `super()` with something else.
 
     It is created with the properties of an admin client of one cluster, which include all keys
     below `admin.`, and `source.admin.` or `target.admin.`. Several threads use it at once. What
@@ -49,6 +49,23 @@ class ForwardingAdmin(Admin):
         for name in ("create_topic", "create_partitions", "alter_topic_configs", "create_acls"):
             if name in vars(cls):
                 setattr(cls, name, _typed_errors(vars(cls)[name]))
+        if "create_topic" in vars(cls) and "create_topics" not in vars(cls):
+            setattr(cls, "create_topics", _one_by_one)  # noqa: B010 - mypy: methods are not set
+
+
+def _one_by_one(
+    admin: Admin, topics: Sequence[TopicCreation], timeout: float = DEFAULT_TIMEOUT_S
+) -> dict[str, bool | ConnectError]:
+    """`create_topics` of a class that has a `create_topic` of its own."""
+    created: dict[str, bool | ConnectError] = {}
+    for topic in topics:
+        try:
+            created[topic.name] = admin.create_topic(
+                topic.name, topic.partitions, topic.replication_factor, topic.configs, timeout
+            )
+        except ConnectError as error:
+            created[topic.name] = error
+    return created
 
 
 def _typed_errors(method: Callable[P, T]) -> Callable[P, T]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import pytest
 
 from connect.clients.errors import error_from_code
 from connect.clients.librdkafka.admin import Admin
-from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource
+from connect.clients.librdkafka.descriptions import ConfigEntry, ConfigSource, TopicCreation
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.errors import ConnectError
 from connectors.mirror.filters import DefaultConfigPropertyFilter
@@ -79,6 +79,7 @@ class OtherVersion:
         self._described = described
         self.topics: dict[str, Mapping[str, str]] = {"existing": {}}
         self.asked = 0
+        self.requests: list[list[str]] = []
 
     def list_topics(self, timeout: float) -> dict[str, int]:
         return dict.fromkeys(self.topics, 1)
@@ -105,9 +106,25 @@ class OtherVersion:
         self.topics[name] = configs
         return True
 
+    def create_topics(
+        self, topics: Sequence[TopicCreation], timeout: float
+    ) -> dict[str, bool | ConnectError]:
+        self.requests.append([topic.name for topic in topics])
+        created: dict[str, bool | ConnectError] = {}
+        for topic in topics:
+            try:
+                created[topic.name] = self.create_topic(
+                    topic.name, topic.partitions, topic.replication_factor, topic.configs, timeout
+                )
+            except ConnectError as error:
+                created[topic.name] = error
+        return created
 
-def applied(target: OtherVersion, configs: Mapping[str, Mapping[str, str]]) -> list[TopicFailure]:
-    plan = TopicPlan(tuple(MissingTopic(name, f"A.{name}", 1) for name in configs))
+
+def applied(
+    target: OtherVersion, configs: Mapping[str, Mapping[str, str]], partitions: int = 1
+) -> list[TopicFailure]:
+    plan = TopicPlan(tuple(MissingTopic(name, f"A.{name}", partitions) for name in configs))
     threads = OneShotThreads("test")
     try:
         return apply_plan(plan, cast(Admin, target), configs, 1, 10.0, threads)
@@ -149,3 +166,26 @@ def test_where_the_target_does_not_say_what_it_knows_the_refusal_stands(
     assert isinstance(failure.error, ConnectError)
     assert "Unknown topic config name: newer" in str(failure)
     assert "Cannot find out which topic configs the target knows" in caplog.text
+
+
+def test_many_topics_are_created_by_few_requests() -> None:
+    target = OtherVersion()
+    assert applied(target, {f"t{number}": {} for number in range(1_000)}) == []
+    assert [len(request) for request in target.requests] == [100] * 10
+
+
+def test_a_request_stays_below_the_partitions_that_a_controller_takes() -> None:
+    target = OtherVersion()
+    assert applied(target, {f"t{number}": {} for number in range(40)}, partitions=2_000) == []
+    assert sorted(len(request) for request in target.requests) == [2] * 20
+    huge = OtherVersion()
+    assert applied(huge, {"huge": {}}, partitions=20_000) == []
+    assert huge.requests == [["A.huge"]]
+
+
+def test_a_topic_that_fails_keeps_no_other_of_its_request_from_being_created() -> None:
+    target = OtherVersion("retention.ms")
+    configs = {f"t{number}": {"retention.ms": "5"} for number in range(100)}
+    (failure,) = applied(target, {**configs, "t7": {"retention.ms": "bad"}})
+    assert failure.remote == "A.t7"
+    assert len(target.topics) == 1 + 99

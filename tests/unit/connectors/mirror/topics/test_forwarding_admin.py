@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from connect.clients.librdkafka.admin import Admin
+from connect.clients.librdkafka.descriptions import TopicCreation
 from connect.errors import BrokerError, ConnectError
 from connectors.mirror.checkpoints.connector import MirrorCheckpointConnector
 from connectors.mirror.heartbeat import MirrorHeartbeatConnector
@@ -68,6 +69,10 @@ def test_a_class_of_one_s_own_gets_the_client_s_properties_and_its_errors_have_a
             made.create_topic("forbidden", 1, 1)
         with pytest.raises(ConnectError, match=r"TopicService.create_topic failed: OSError"):
             made.create_topic("orders", 1, 1)
+        both = [TopicCreation("forbidden", 1, 1, {}), TopicCreation("orders", 1, 1, {})]
+        outcomes = made.create_topics(both, 60.0)
+        assert "team B owns it" in str(outcomes["forbidden"])
+        assert "no route to the service" in str(outcomes["orders"])
     finally:
         made.close()
 
