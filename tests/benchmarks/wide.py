@@ -65,9 +65,9 @@ def main() -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
     kafka = kafka_runtime()
 
-    def cluster(name: str) -> KafkaCluster:
+    def cluster(name: str, brokers: int) -> KafkaCluster:
         return KafkaCluster(
-            arguments.brokers,
+            brokers,
             controllers=1,
             name=name,
             kafka=kafka,
@@ -76,10 +76,14 @@ def main() -> None:
             logs=LOGS,
         )
 
-    with cluster("source") as source, cluster("target") as target:
-        servers = (source.bootstrap_servers, target.bootstrap_servers)
-        _new_topics(*servers, arguments.new_topics)
-        _wide(*servers, arguments.partitions, arguments.workers)
+    if arguments.new_topics:
+        with cluster("small-source", 1) as source, cluster("small-target", 1) as target:
+            _new_topics(source.bootstrap_servers, target.bootstrap_servers, arguments.new_topics)
+    if arguments.partitions:
+        brokers = arguments.brokers
+        with cluster("source", brokers) as source, cluster("target", brokers) as target:
+            servers = (source.bootstrap_servers, target.bootstrap_servers)
+            _wide(*servers, arguments.partitions, arguments.workers)
 
 
 def _new_topics(source: str, target: str, count: int) -> None:
@@ -178,6 +182,7 @@ def _workers(
             "tasks.max": str(count),
             "dedicated.mode.enable.internal.rest": "true",
             "listeners": "http://127.0.0.1:0",
+            "metrics.listener": "http://127.0.0.1:0",
             **extra,
         },
         plain=True,
