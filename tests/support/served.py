@@ -9,9 +9,14 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-__all__ = ["health_of", "metric", "page", "task_partitions"]
+from connect.clock import SYSTEM_CLOCK
+from tests.support.waiting import wait_until
+
+__all__ = ["health_of", "metric", "page", "rebalances", "settled_rebalances", "task_partitions"]
 
 _TIMEOUT_S = 10.0
+_SETTLE_S = 60.0
+_QUIET_S = 3.0
 
 
 def page(listener: str, path: str) -> str:
@@ -50,3 +55,25 @@ def task_partitions(listener: str) -> list[list[str]]:
         if connector["name"] == "MirrorSourceConnector"
         for task in connector["tasks"]
     ]
+
+
+def rebalances(listener: str) -> list[tuple[dict[str, str], float]]:
+    """The count of completed rebalances of each flow."""
+    name = "kafka_connect_worker_rebalance_completed_rebalances_total"
+    return sorted(metric(listener, name), key=str)
+
+
+def settled_rebalances(listener: str) -> list[tuple[dict[str, str], float]]:
+    """`rebalances` once the start of all connectors is over: each that commits its tasks lets the
+    group rebalance, and the count has stayed for as long as none of them takes."""
+    seen, since = rebalances(listener), SYSTEM_CLOCK.monotonic()
+
+    def settled() -> bool:
+        nonlocal seen, since
+        found = rebalances(listener)
+        if found != seen:
+            seen, since = found, SYSTEM_CLOCK.monotonic()
+        return bool(seen) and SYSTEM_CLOCK.monotonic() - since > _QUIET_S
+
+    wait_until(settled, _SETTLE_S, "rebalances of the start to be over")
+    return seen

@@ -24,7 +24,7 @@ from tests.support.mirrored import stop_cleanly
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
-from tests.support.served import metric
+from tests.support.served import rebalances, settled_rebalances
 from tests.support.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
@@ -93,6 +93,7 @@ def clusters(
                 "sync.topic.configs.enabled": "true",
                 "sync.topic.acls.enabled": "true",
                 "sync.group.offsets.enabled": "true",
+                "sync.group.offsets.interval.seconds": "1",
             },
         )
         yield Clusters(server, source, target, properties)
@@ -184,8 +185,7 @@ def test_tickets_and_sessions_end_and_nothing_else_does(
         with mirror_maker(properties, tmp_path / "mm2", log) as mirror:
             produce(pair.source.bootstrap_servers, topic, numbered(10))
             wait_until(lambda: pair.copied(topic) == 10, 60, "10 records copied")
-            before = rebalances(listener)
-            assert before
+            before = settled_rebalances(listener)
             begun = tickets(pair.kdc)
             sent = 10
 
@@ -204,12 +204,6 @@ def test_tickets_and_sessions_end_and_nothing_else_does(
         copied = read_partition(pair.target.bootstrap_servers, pair.remote(topic))
         assert numbers(copied) == list(range(sent))
         assert " ERROR " not in log.read_text()
-
-
-def rebalances(listener: str) -> list[tuple[dict[str, str], float]]:
-    """The count of completed rebalances of each flow."""
-    name = "kafka_connect_worker_rebalance_completed_rebalances_total"
-    return sorted(metric(listener, name), key=str)
 
 
 def tickets(server: Kdc) -> int:
