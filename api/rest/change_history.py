@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from api.rest.routers.mirrors import worker_views
 from api.rest.worker_handle import WorkerHandle
+from connect.config.types import SecretStr
 from connect.errors import ConnectError
 from connectors.mirror.history.database import open_history
 from connectors.mirror.history.rows import FlowTask, flow_event
 from connectors.mirror.plugins import flow_aliases
 
-__all__ = ["ChangeHistory"]
+__all__ = ["ChangeHistory", "ChangedFlow"]
 
 log = logging.getLogger(__name__)
 
 _CONNECTOR = re.compile(r"/connectors/([^/]+)(/.*)?")
 _SIGNED = re.compile(r"/(?:tasks|fence)/?")
+
+
+class ChangedFlow(NamedTuple):
+    """A flow with a connector that is changed. `history`: the database's URL, as of the moment of
+    asking: deleting a source connector deletes it."""
+
+    connector: str
+    source: str
+    target: str
+    history: SecretStr
+    retention_days: int
 
 
 class ChangeHistory:
@@ -31,29 +44,34 @@ class ChangeHistory:
     def __init__(self, site: WorkerHandle) -> None:
         self._site = site
 
-    def flow_of(self, path: str) -> tuple[str, str] | None:
-        """Return the aliases of the flow whose connector a request changes; None if it is no
-        mirror connector. Call it before the request, which may delete the connector."""
+    def flow_of(self, path: str) -> ChangedFlow | None:
+        """Return the flow whose connector the path of a request names; None if it is no connector
+        of a flow with a history. Call it before a request that may delete the connector, and after
+        one that creates it."""
         found = _CONNECTOR.fullmatch(path)
         herder = self._site.herder
         if found is None or herder is None or _SIGNED.fullmatch(found[2] or ""):
             return None
+        name = unquote(found[1])
         try:
-            return flow_aliases(herder.connector_config(unquote(found[1])))
+            aliases = flow_aliases(herder.connector_config(name))
+            view = None if aliases is None else worker_views(self._site).get("->".join(aliases))
         except ConnectError:
             return None
+        if aliases is None or view is None:
+            return None
+        return ChangedFlow(name, *aliases, view.history, view.retention_days)
 
-    def write(self, flow: tuple[str, str], who: str, method: str, path: str) -> None:
+    def write(self, flow: ChangedFlow, who: str, method: str, path: str) -> None:
         """Write a change that was made. Waits until it is written, two seconds at most."""
         try:
-            view = worker_views(self._site).get("->".join(flow))
-            history = None if view is None else open_history(view.history, view.retention_days)
+            history = open_history(flow.history, flow.retention_days)
         except ConnectError as error:
             log.debug("The change is not in the history: %s", error)
             return
         if history is None:
             return
-        name = unquote(path.split("/")[2])
-        row = flow_event("changed", method, f"{who}: {method} {path}")
-        history.add(FlowTask(name, 0, *flow), row)
+        named = path if _CONNECTOR.fullmatch(path) else f"{path} ({flow.connector})"
+        row = flow_event("changed", method, f"{who}: {method} {named}")
+        history.add(FlowTask(flow.connector, 0, flow.source, flow.target), row)
         history.close()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -34,6 +34,7 @@ _audit = logging.getLogger("connect.audit")
 _JSON = "application/json"
 _LONGEST_PATH = 500
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_CREATED = 201
 _OTHER_SITE = (
     "A page of another site sent this request. To allow that site, add it to"
     " access.control.allow.origin in the worker's properties"
@@ -142,12 +143,15 @@ def _accepts(accept: str | None, media_type: str) -> bool:
     return False
 
 
-class Changes(Protocol):
+F = TypeVar("F")
+
+
+class Changes(Protocol[F]):
     """Keeps changes of a flow's connectors (`change_history.ChangeHistory`). Called on worker
     threads."""
 
-    def flow_of(self, path: str) -> tuple[str, str] | None: ...
-    def write(self, flow: tuple[str, str], who: str, method: str, path: str) -> None: ...
+    def flow_of(self, path: str) -> F | None: ...
+    def write(self, flow: F, who: str, method: str, path: str) -> None: ...
 
 
 class ChangeLog:
@@ -155,7 +159,7 @@ class ChangeLog:
     Changes that were made to a flow go to `changes`, too."""
 
     def __init__(
-        self, app: ASGIApp, trail: AuditTrail | None, changes: Changes | None = None
+        self, app: ASGIApp, trail: AuditTrail | None, changes: Changes[Any] | None = None
     ) -> None:
         """`trail`: where changes are recorded besides the log."""
         self._app = app
@@ -172,9 +176,13 @@ class ChangeLog:
             flow = await run_in_threadpool(self._changes.flow_of, scope["path"])
 
         async def send_and_see(message: Message) -> None:
-            nonlocal status, recorded
+            nonlocal status, recorded, flow
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if self._changes is not None and flow is None and status == _CREATED:
+                    created = Headers(raw=message["headers"]).get("location", scope["path"])
+                    path = urlsplit(created).path
+                    flow = await run_in_threadpool(self._changes.flow_of, path)
                 writes = flow is not None and status < 400
                 recorded = take_recorded(message, scope, writes=writes)
             await send(message)

@@ -100,6 +100,25 @@ def test_a_leader_without_a_history_leaves_it_to_who_forwards(
     group.wait_events(follower, [f"127.0.0.1: PUT {STOP}"])
 
 
+def test_whoever_deletes_a_source_connector_and_creates_it_again_is_in_its_flow_s_history(
+    group: Group,
+) -> None:
+    url = group.worker()
+    path = "/connectors/us-eu-source"
+    config = call(url, "GET", f"{path}/config").json()
+
+    assert call(url, "DELETE", path).status == 204
+    assert call(url, "PUT", f"{path}/config", config).status == 201
+    texts = [f"127.0.0.1: PUT {path}/config", f"127.0.0.1: DELETE {path}"]
+    group.wait_events(url, texts)
+    assert call(url, "DELETE", path).status == 204
+    assert (
+        call(url, "POST", "/connectors", {"name": config["name"], "config": config}).status == 201
+    )
+    again = ["127.0.0.1: POST /connectors (us-eu-source)", f"127.0.0.1: DELETE {path}"]
+    group.wait_events(url, [*again, *texts])
+
+
 @pytest.mark.parametrize(
     ("query", "text"),
     [
