@@ -15,7 +15,7 @@ from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
 from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.history.recorder import TaskHistory
-from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics, TaskPartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.offset_sync_writer import (
     OffsetSyncWriter,
@@ -70,7 +70,7 @@ class BaseSourceTask(TransferTask):
         self._learn_by = 0.0
         self._totals = CopyTotals()
         self._remove_totals: Callable[[], None] = lambda: None
-        self._metric_removers: dict[TopicPartition, Callable[[], None]] = {}
+        self._partition_metrics = TaskPartitionMetrics()
 
     def _configure(self, config: Mapping[str, str]) -> tuple[SourceTaskConfig, dict[str, str]]:
         """Parse the task's properties; also returns Java properties of its consumer."""
@@ -81,6 +81,9 @@ class BaseSourceTask(TransferTask):
         self._policy = replication_policy(config)
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
+        self._partition_metrics.register(
+            self.context.metrics, f"{self.context.connector_name}-{self.context.task_index}"
+        )
         self._remove_totals = self._totals.register(
             self.context.metrics,
             self._client_id,
@@ -109,7 +112,7 @@ class BaseSourceTask(TransferTask):
         return None if transform is None else partial(transform.apply, key[1])
 
     def _metrics(self, key: TopicPartition) -> PartitionMetrics:
-        """Register the metrics of this partition of the source."""
+        """Create and show the metrics of this partition of the source."""
         metrics = PartitionMetrics(
             self._config.source_cluster_alias,
             self._config.target_cluster_alias,
@@ -119,7 +122,7 @@ class BaseSourceTask(TransferTask):
             totals=self._totals,
             clock=self._clock,
         )
-        self._metric_removers[key] = metrics.register(self.context.metrics)
+        self._partition_metrics.add(key, metrics)
         return metrics
 
     def _stored(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
@@ -142,9 +145,7 @@ class BaseSourceTask(TransferTask):
 
     def _remove_metrics(self) -> None:
         self._remove_totals()
-        for remove in self._metric_removers.values():
-            remove()
-        self._metric_removers.clear()
+        self._partition_metrics.close()
 
     def _close_writers(self) -> None:
         if self._history is not None:

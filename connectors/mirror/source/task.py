@@ -215,8 +215,8 @@ class MirrorSourceTask(BaseSourceTask):
         self._left += self._running().take_departed()
         back = {p.source: p for p in self._left if p.source in keys and p.acked_position >= 0}
         self._left = [p for p in self._left if p.source not in keys]
-        for key in keys & self._metric_removers.keys():
-            self._metric_removers.pop(key)()
+        for key in keys:
+            self._partition_metrics.forget(key)
         return back
 
     def step(self, timeout: float) -> None:
@@ -474,7 +474,5 @@ class MirrorSourceTask(BaseSourceTask):
             elif partition.source not in assigned:
                 self._kept_sync_writer().forget(partition.source)
                 running(self._history).forget(partition.source)
-                remove = self._metric_removers.pop(partition.source, None)
-                if remove is not None:
-                    remove()
+                self._partition_metrics.forget(partition.source)
         self._left = still

@@ -61,8 +61,8 @@ def _not_taken_back() -> Iterator[None]:
     def take_back(
         self: MirrorSourceTask, added: Sequence[TopicPartition]
     ) -> dict[TopicPartition, PartitionCopy]:
-        for key in set(added) & self._metric_removers.keys():
-            self._metric_removers.pop(key)()
+        for key in added:
+            self._partition_metrics.forget(key)
         return {}
 
     with replaced(MirrorSourceTask, "_take_back", take_back):

@@ -17,6 +17,7 @@ from connectors.mirror.checkpoints.metrics import CheckpointMetrics
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from tests.support.monitoring import ALERTS, alert_metrics, dashboard_metrics
 from tests.support.pages import DOCS, anchors
+from tests.support.partition_metrics import show
 
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed"
@@ -85,7 +86,7 @@ def test_metrics_of_partitions_and_checkpoints_are_named_as_they_are_served() ->
     registry = MetricRegistry()
     partition = PartitionMetrics("a", "b", "a.t", 0)
     partition.acked(5, -1, 0)
-    partition.register(registry)
+    show(registry, partition)
     CheckpointMetrics(registry, "a", "b").acknowledged("g", "a.t", 0, 0)
     flow = {"source": "a", "target": "b", "connector": "c", "task": "0"}
     CopyTotals().register(registry, "consumer", "producer", flow)

@@ -8,8 +8,6 @@ also covers DeleteRecords.
 
 from __future__ import annotations
 
-from collections import deque
-
 __all__ = ["LossForecast"]
 
 _EVERY_S = 10.0
@@ -24,7 +22,8 @@ class LossForecast:
 
     def __init__(self) -> None:
         self._retention_at = float("inf")
-        self._samples: deque[tuple[float, int, int]] = deque(maxlen=_SAMPLES)
+        # No deque: an empty one takes 760 bytes, and a task may have 100,000 partitions.
+        self._samples: list[tuple[float, int, int]] = []
 
     def note(self, now: float, log_start: int, position: int) -> None:
         """Record the log start offset and the next offset to copy, at `now` (monotonic seconds)."""
@@ -33,8 +32,15 @@ class LossForecast:
         samples = self._samples
         if samples and position < samples[-1][2]:
             samples.clear()  # The position moved back, so earlier measurements are void.
-        if not samples or now - samples[-1][0] >= _EVERY_S:
-            samples.append((now, log_start, position))
+        if samples and now - samples[-1][0] < _EVERY_S:
+            return
+        here = (log_start, position)
+        if samples and samples[0][1:] == samples[-1][1:] == here:
+            # At rest, as most partitions are: where that began, and now.
+            samples[:] = [(max(samples[0][0], now - _EVERY_S * _SAMPLES), *here)]
+        elif len(samples) == _SAMPLES:
+            del samples[0]
+        samples.append((now, *here))
 
     def expect(self, at: float) -> None:
         """Set when retention may delete the next record to copy (monotonic seconds); infinite: no

@@ -11,7 +11,6 @@ BROKEN      an invariant did not hold: nothing more of it is copied or stored
 from __future__ import annotations
 
 import enum
-from collections import deque
 
 __all__ = ["CopyEvent", "CopyLife", "CopyState", "InvariantBroken"]
 
@@ -83,18 +82,21 @@ class CopyLife:
 
     def __init__(self, state: CopyState = CopyState.STARTING) -> None:
         self.state = state
-        self._history: deque[tuple[object, ...]] = deque(maxlen=_HISTORY)
+        # No deque: an empty one takes 760 bytes, and a task may have 100,000 partitions.
+        self._history: list[tuple[object, ...]] = []
 
     def note(self, *event: object) -> None:
         """Add an event to the history that changes no state. Nothing is formatted here."""
         self._history.append(event)
+        if len(self._history) > _HISTORY:
+            del self._history[0]
 
     def on(self, event: CopyEvent, name: str) -> CopyState:
         """Apply an event. Raises `InvariantBroken` if the table has no such transition."""
         after = _TRANSITIONS.get((self.state, event))
         if after is None:
             raise self.broken(name, f"event {event.name} is not allowed in state {self.state.name}")
-        self._history.append((event.name, self.state.name, after.name))
+        self.note(event.name, self.state.name, after.name)
         self.state = after
         return after
 

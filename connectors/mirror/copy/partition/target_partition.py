@@ -53,7 +53,7 @@ class TargetPartition:
     """Next source offset after the last acknowledged one; the stored offset is one less."""
     queue: deque[Outgoing] = field(default_factory=deque)
     """Batches to send, in order."""
-    in_flight: deque[Outgoing] = field(default_factory=deque)
+    in_flight: list[Outgoing] = field(default_factory=list)
     """Batches sent, in order, until they and all before them are acknowledged or failed."""
     unanswered: int = 0
     """Number of batches in flight that await a response."""
@@ -209,7 +209,7 @@ class TargetPartition:
         """Take the oldest batch in flight if it is acknowledged, and move `acked_position`."""
         if not self.in_flight or not self.in_flight[0].answered:
             return None
-        batch = self.in_flight.popleft()
+        batch = self.in_flight.pop(0)
         if batch.start != self.acked_position:
             raise self._broken(
                 f"the batch at {batch.start} was acknowledged when the acknowledged position was "

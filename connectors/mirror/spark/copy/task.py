@@ -464,7 +464,7 @@ class SparkSourceTask(BaseSourceTask):
         for partition in self._board.take_gone():
             sync_writer.forget(partition.source)
             running(self._history).forget(partition.source)
-            self._metric_removers.pop(partition.source)()
+            self._partition_metrics.forget(partition.source)
         sync_writer.committed()
 
     # Progress under exactly-once.

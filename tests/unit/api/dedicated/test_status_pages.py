@@ -19,6 +19,7 @@ from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
 from connectors.mirror.metrics import PartitionMetrics
+from tests.support.partition_metrics import show
 from tests.support.shown_flows import ShownFlows
 
 _TIMEOUT_S = 30.0
@@ -78,7 +79,7 @@ BAD = PartitionHealth("orders", 1, lag_records=None, lag_ms=None, error="it has 
 def test_the_metrics_page(worker: ShownFlows, server: ApiServer) -> None:
     metrics = PartitionMetrics("a", "b", "a.t", 0)
     metrics.acked(5, -1, 0)
-    metrics.register(worker.metrics)
+    show(worker.metrics, metrics)
 
     status, content_type, body = get(server, "/metrics")
 
@@ -95,7 +96,7 @@ def test_the_metrics_page(worker: ShownFlows, server: ApiServer) -> None:
 def test_the_metrics_page_is_compressed_for_clients_that_accept_it(
     worker: ShownFlows, server: ApiServer, accepted: str, compressed: bool
 ) -> None:
-    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
+    show(worker.metrics, PartitionMetrics("a", "b", "a.t", 0))
     connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     try:
         connection.request("GET", "/metrics", headers={"Accept-Encoding": accepted})
@@ -129,7 +130,7 @@ PROMETHEUS = (
 def test_the_metrics_page_is_openmetrics_for_clients_that_prefer_it(
     worker: ShownFlows, server: ApiServer, accepted: str, open_metrics: bool
 ) -> None:
-    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
+    show(worker.metrics, PartitionMetrics("a", "b", "a.t", 0))
     connection = HTTPConnection("127.0.0.1", server.port, timeout=_TIMEOUT_S)
     try:
         connection.request("GET", "/metrics", headers={"Accept": accepted})
@@ -145,7 +146,7 @@ def test_the_metrics_page_is_openmetrics_for_clients_that_prefer_it(
 
 
 def test_families_of_the_metrics_page(worker: ShownFlows, server: ApiServer) -> None:
-    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
+    show(worker.metrics, PartitionMetrics("a", "b", "a.t", 0))
 
     only_b = get(server, "/metrics?family=b")[2]
     assert "kafka_connect_mirror_source_connector_record_count{" in only_b
@@ -221,7 +222,7 @@ def test_health_shows_which_engine_computes_each_job(worker: ShownFlows, server:
     for name, engine in (("Config sync of a->b", reason), ("ACL sync of a->b", "")):
         values = {"status": "idle", "engine": engine, "run-count": 1.0}
         worker.metrics.register("spark-job-metrics", {"job": name}, partial(dict, values))
-    PartitionMetrics("a", "b", "a.t", 0).register(worker.metrics)
+    show(worker.metrics, PartitionMetrics("a", "b", "a.t", 0))
 
     assert json.loads(get(server, "/health")[2])["jobs"] == [
         {"name": "Config sync of a->b", "engine": reason, "status": "idle"},

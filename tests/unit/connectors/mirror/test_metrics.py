@@ -8,7 +8,7 @@ import pytest
 
 from connect.metrics.histogram import HistogramValue
 from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry
-from connectors.mirror.metrics import CopyTotals, PartitionMetrics
+from connectors.mirror.metrics import CopyTotals, PartitionMetrics, TaskPartitionMetrics
 from tests.support.fake_clock import FakeClock
 
 MM2_ATTRIBUTES = {
@@ -170,14 +170,19 @@ def test_ages_and_latencies_of_all_partitions_make_the_task_s_histograms(clock: 
 
 def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:
     registry = MetricRegistry()
-    remove = PartitionMetrics("a", "b", "a.orders", 3).register(registry)
+    task = TaskPartitionMetrics()
+    task.register(registry, "m-0")
+    task.add(("orders", 3), PartitionMetrics("a", "b", "a.orders", 3))
 
     sample = registry.collect()[0]
     assert sample.group == "MirrorSourceConnector"
     assert list(sample.tags.items()) == [
         ("source", "a"), ("target", "b"), ("topic", "a.orders"), ("partition", "3"),
     ]  # fmt: skip
-    remove()
+    task.forget(("orders", 3))
+    assert [s.group for s in registry.collect()] == [REGISTRY_GROUP]
+    task.add(("orders", 3), PartitionMetrics("a", "b", "a.orders", 3))
+    task.close()
     assert [s.group for s in registry.collect()] == [REGISTRY_GROUP]
 
 
@@ -186,13 +191,13 @@ def test_the_replication_consumer_s_own_lag() -> None:
     metrics = PartitionMetrics("a", "b", "a.t", 0, source_topic="t", client_id="a->b|x|y")
     metrics.set_lag(8, None)
     metrics.set_lag(4, None)
-    remove = metrics.register(registry)
+    task = TaskPartitionMetrics()
+    task.register(registry, "m-0")
+    task.add(("t", 0), metrics)
 
     consumer = next(s for s in registry.collect() if s.group == "consumer-fetch-manager-metrics")
     assert consumer.tags == {"client-id": "a->b|x|y", "topic": "t", "partition": "0"}
     assert consumer.values == {"records-lag": 4, "records-lag-max": 8, "records-lag-avg": 6}
-    remove()
-    assert len(registry.collect()) == 1
 
 
 def test_a_loss_is_told_for_a_day(metrics: PartitionMetrics, clock: FakeClock) -> None:

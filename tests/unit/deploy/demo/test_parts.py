@@ -25,6 +25,7 @@ from deploy.demo.progress import PartitionEnds, TopicRow
 from deploy.demo.summary import BacklogRun, Summary
 from deploy.demo.view import PlainView, make_view
 from tests.support.fake_clock import FakeClock
+from tests.support.partition_metrics import show
 
 
 def record(value: bytes, key: bytes | None = None) -> Content:
@@ -76,7 +77,7 @@ def test_lag_is_read_from_our_own_page() -> None:
     for partition, lag in enumerate((7, None, 0)):
         metrics = PartitionMetrics("paris", "tokyo", "paris.orders.eu", partition)
         metrics.set_lag(lag, None)
-        metrics.register(registry)
+        show(registry, metrics)
     page = "".join(render(registry.collect(), (Family.A,)))
 
     assert parse_lag(page) == {("orders.eu", 0): 7, ("orders.eu", 2): 0}

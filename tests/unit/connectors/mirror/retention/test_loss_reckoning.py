@@ -215,6 +215,17 @@ def test_growth_is_the_fastest_that_was_seen() -> None:
     assert growth([(0.0, 50), (10.0, 20)]) == 0.0, "made anew"
 
 
+def test_half_an_hour_without_a_change_takes_no_memory_and_no_part_in_the_speed() -> None:
+    forecast = LossForecast()
+    for now in range(0, 36_000, 10):
+        forecast.note(float(now), 0, 10_000)
+    assert len(forecast._samples) == 2
+    for now in range(36_000, 36_600, 10):  # Now ten offsets are deleted each second.
+        forecast.note(float(now), (now - 36_000) * 10, 10_000)
+    # 600 s of 2,400 s at ten a second; the position does not move.
+    assert forecast.seconds(36_600.0, 6_000, 10_000) == pytest.approx(4_000 / 2.5, rel=0.02)
+
+
 def test_a_forecast_by_retention_counts_until_the_log_start_says_otherwise() -> None:
     forecast = LossForecast()
     assert forecast.seconds(0.0, 0, 10) == math.inf
