@@ -18,6 +18,7 @@ class OffsetReader:
     def __init__(self, store: OffsetStore, connector: str) -> None:
         self._store = store
         self._connector = connector
+        self._marks: dict[bytes, int] = {}
 
     def offsets(
         self, partitions: Sequence[SourcePartition], deadline: Deadline
@@ -27,11 +28,15 @@ class OffsetReader:
         Raises `DeadlineExceeded`, and `CorruptData` for an offset that is not a JSON object.
         """
         keys = [encode_key(self._connector, partition) for partition in partitions]
+        # Before the offsets: a write in between must not count as one that was seen.
+        marks = self._store.marks(keys)
         found = self._store.get(keys, deadline)
+        self._marks.update((key, marks.get(key, -1)) for key in keys)
         return [decode_value(found.get(key)) for key in keys]
 
     def marks(self, partitions: Sequence[SourcePartition]) -> list[int]:
-        """Return the `OffsetStore.marks` of these partitions in order, -1 if there is none."""
+        """Return the `OffsetStore.marks` of these partitions in order, -1 if there is none: as of
+        the last `offsets`, as somebody may have stored others since.
+        """
         keys = [encode_key(self._connector, partition) for partition in partitions]
-        found = self._store.marks(keys)
-        return [found.get(key, -1) for key in keys]
+        return [self._marks.get(key, -1) for key in keys]

@@ -100,7 +100,14 @@ class HerderLoop:
         self.stages = Stages(self._clock)
         self.configs = GroupConfigs(store, self.stages, config.sync_timeout_s, self._clock)
         self._rebalancing = Rebalancing(
-            self, statuses, config.group_id, metrics, on_leading, self._clock
+            self,
+            statuses,
+            config.group_id,
+            metrics,
+            on_leading,
+            self._clock,
+            max_delay_ms=config.max_delay_ms,
+            stop_s=worker.config.task_shutdown_graceful_timeout_s,
         )
         self.membership = Membership(
             url,
@@ -301,6 +308,7 @@ class HerderLoop:
         """Run one turn. Returns when the group member's poll returns."""
         if not self._can_read and not self._catch_up():
             return
+        self._rebalancing.stop_in_time(_JOIN_S)
         with self.stages.during("ensuring membership in the cluster"):
             if not self.member.ensure_active(_JOIN_S):
                 return
@@ -332,8 +340,9 @@ class HerderLoop:
     def fall_behind(self) -> None:
         """Stay out of the group for a while because the config topic cannot be read."""
         self._can_read = False
-        self.member.leave("taking too long to read the log")
         wait = self._unsync.next(eager=self.membership.eager)
+        self._rebalancing.before_leaving((wait or 0.0) + self._config.sync_timeout_s)
+        self.member.leave("taking too long to read the log")
         if wait is None:
             _log.warning(
                 "Stopping all connectors and tasks: the config topic has been"

@@ -84,6 +84,7 @@ class Membership:
         self._offers = offered_protocols(connect_protocol)
         self._leader = GroupLeader(max_delay_ms)
         self._led_view = EMPTY_STATE
+        self._led_members = 0
         self._owner_urls: Mapping[ConnectorTask, str] = {}
         self.assignment: Assignment | None = None
         """The whole assignment of this worker; None outside the group."""
@@ -98,6 +99,11 @@ class Membership:
     def is_leader(self) -> bool:
         assignment = self.assignment
         return assignment is not None and assignment.leader == self.member_id
+
+    @property
+    def leads_others(self) -> bool:
+        """Whether this worker leads, and not only itself."""
+        return self.is_leader and self._led_members > 1
 
     @property
     def leader_url(self) -> str:
@@ -167,6 +173,7 @@ class Membership:
             current_generation=self._running_generation(),
         )
         self._owner_urls = led.owner_urls
+        self._led_members = len(members)
         return led.assignments
 
     def on_join_prepare(self) -> None:

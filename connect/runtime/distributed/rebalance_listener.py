@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from connect.clock import Clock, Deadline
 from connect.protocol.membership import Assignment
 from connect.runtime.distributed.group_metrics import GroupMetrics
-from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep
+from connect.runtime.distributed.rebalance_plan import Absence, AfterRebalance, NextStep
 from connect.runtime.states import InstanceId
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.status_store import StatusStore
@@ -40,7 +40,11 @@ class Rebalancing:
         metrics: GroupMetrics,
         on_leading: Callable[[], None],
         clock: Clock,
+        *,
+        max_delay_ms: int,
+        stop_s: float,
     ) -> None:
+        """Create it. `stop_s`: how long stopping work may take."""
         self._loop = loop
         self._statuses = statuses
         self._group_id = group_id
@@ -53,6 +57,8 @@ class Rebalancing:
         self._frozen_in: int | None = None
         self._resolved = self._told = True
         self._scheduled_ms: int | None = None
+        self._absence = Absence(max_delay_ms)
+        self._stop_s = stop_s
 
     def why_outside(self) -> str | None:
         """Return why the worker is not in its group; None if it is."""
@@ -116,6 +122,7 @@ class Rebalancing:
         self.on_revoked(lost - still)
 
     def on_assigned(self, assignment: Assignment, generation: int) -> None:
+        self._absence.end()
         self._resolved = self._told = False
         delay = assignment.delay_ms
         self._scheduled_ms = self._clock.now_ms() + delay if delay > 0 else None
@@ -128,6 +135,31 @@ class Rebalancing:
             self._loop.leading.forget_deleted()
 
     # Called by the herder.
+
+    def before_leaving(self, busy_s: float) -> None:
+        """Stop the work first, so that it stores its offsets, if others may have it within `busy_s`
+        from now, for which this worker then waits and reads.
+        """
+        membership = self._loop.membership
+        if membership.assignment is None:
+            return
+        scheduled = self._scheduled_ms
+        self._absence.begin(
+            self._clock.monotonic(),
+            given_at_once=membership.eager or membership.leads_others,
+            scheduled_in_s=None if scheduled is None else (scheduled - self._clock.now_ms()) / 1000,
+        )
+        self.stop_in_time(busy_s)
+
+    def stop_in_time(self, busy_s: float) -> None:
+        """Outside the group, stop the work if others may have it within `busy_s` from now."""
+        if self._absence.is_over(self._clock.monotonic() + busy_s + self._stop_s):
+            _log.warning(
+                "Stopping all connectors and tasks: this worker is not in its group, which may"
+                " give them to other workers"
+            )
+            self._absence.end()
+            self._loop.membership.give_up()
 
     def settle(self) -> bool:
         """Return whether this worker runs its whole assignment and need not rejoin."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-__all__ = ["AfterRebalance", "NextStep", "UnsyncBackoff"]
+__all__ = ["Absence", "AfterRebalance", "NextStep", "UnsyncBackoff"]
 
 _UNSYNC_RETRIES = 5
 _DELAY_SHARE = 10
@@ -75,3 +75,34 @@ class UnsyncBackoff:
     def reset(self) -> None:
         """Reset the backoff after a successful read."""
         self._left = _UNSYNC_RETRIES
+
+
+class Absence:
+    """How long a worker that leaves its group may keep its work: until others may get it.
+
+    A leader waits `scheduled.rebalance.max.delay.ms` for those that have left, counted from the
+    first. With the eager protocol it does not wait, nor does a new leader, which does not know who
+    ran what. All times are of one monotonic clock, in seconds.
+    """
+
+    def __init__(self, max_delay_ms: int) -> None:
+        self._delay_s = max_delay_ms / 1000
+        self._ends: float | None = None
+
+    def begin(self, now: float, *, given_at_once: bool, scheduled_in_s: float | None) -> None:
+        """Note that the worker leaves. Changes nothing while it is absent already.
+
+        `given_at_once`: the group does not wait for it. `scheduled_in_s`: a delay that runs already
+        is over by then.
+        """
+        if self._ends is None:
+            kept_s = 0.0 if given_at_once else self._delay_s
+            self._ends = now + min(kept_s, kept_s if scheduled_in_s is None else scheduled_in_s)
+
+    def end(self) -> None:
+        """Note that the worker is in its group again, or has no work."""
+        self._ends = None
+
+    def is_over(self, by: float) -> bool:
+        """Return whether others may have got the work by this time."""
+        return self._ends is not None and by >= self._ends

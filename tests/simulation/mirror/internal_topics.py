@@ -203,6 +203,7 @@ class SimulatedMapReader:
         for record in self._topic.records:
             if self._after <= record.offset < self._end:
                 self._scan.take(record)
+        self._session.read_to = self._end
         self._on_read(self._scan.read({0: max(self._after, self._end)}))
 
     def wait(self, seconds: float) -> None:

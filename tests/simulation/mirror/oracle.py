@@ -66,6 +66,8 @@ class Oracle:
         self._complete_to: dict[TopicPartition, int] = {}
         self._chain: dict[TopicPartition, int] = {}
         """Next source offset of partitions that only exactly-once sessions copied since."""
+        self._late_firsts: set[TopicPartition] = set()
+        """Partitions whose first offset was stored by a session after a later one had begun."""
         self._unfenced: dict[TopicPartition, int] = {}
         """The least position that was stored outside transactions since one was stored in them."""
         self.newest_sync: dict[TopicPartition, OffsetSync] = {}
@@ -89,7 +91,7 @@ class Oracle:
         copied = max(session.acked.get(key, 0), session.began.get(key, 0))
         if stored is not None and position > max(stored, copied):
             lost = self._sources[key].unexplained(max(stored, copied), position)
-            if lost is not None and session.superseded:
+            if lost is not None and (session.superseded or self._first_came_late(session, key)):
                 # It read the stored offsets before the others came, and nothing can fence it.
                 self._sources[key].lost.append((stored, position))
             elif lost is not None:
@@ -116,6 +118,13 @@ class Oracle:
             session.copies_again.add(key)
         else:
             session.copies_again.discard(key)
+
+    def _first_came_late(self, session: Session, key: TopicPartition) -> bool:
+        """Whether nothing could tell this session where to go on: an earlier one stored the
+        partition's first offset after this one had begun, and there is no map that says where the
+        partition was begun."""
+        new_here = session.disturbed and key not in session.began
+        return new_here and not self._keeps_map and key in self._late_firsts
 
     def _first_positions(self) -> dict[TopicPartition, int]:
         """Those in the map's topic now."""
@@ -222,6 +231,8 @@ class Oracle:
         writer = writer or self._sessions.get((batch.producer, batch.producer_epoch))
         if writer is None or writer.superseded:
             self._spoilt.add(partition)
+            if before is None:
+                self._late_firsts.add(partition)
         self._timeline.note(f"stored: {partition[0]}-{partition[1]} at {position}, was {before}")
         self._owed.append((partition, position, self._copies[partition].log.end))
 
@@ -323,6 +334,9 @@ class Oracle:
         if session.superseded and not is_note_key(record.key):
             topic, partition, _ = parse_page_key(record.key or b"")
             self._spoilt.add((topic, partition))
+        owned = parse_note_key(Note.OWNER, record.key)
+        if owned is not None:
+            session.notes[owned] = record.offset
         self._map.take(record.key, record.value, record.offset)
 
     def translate(self, key: TopicPartition, offset: int) -> Place | None:
@@ -369,6 +383,11 @@ class Oracle:
         """The session whose pages have this copy: it wrote it, or found it there."""
         return self._finders.get((key, copy.target)) or self._session_of(copy)
 
+    def _explains(self, key: TopicPartition, copy: Copy) -> bool:
+        """Whether the pages of who knows this copy have to have it."""
+        knower = self._knower(key, copy)
+        return knower.whole and not (knower.killed and key in knower.notes)
+
     # The end.
 
     def check_end(self, log_starts: Mapping[TopicPartition, int]) -> None:
@@ -409,7 +428,7 @@ class Oracle:
         for offset in source.between(start, source.end):
             last = self.last_copy(key, offset)
             place = self.check_translation(key, offset)
-            if last is None or key in self._spoilt or not self._knower(key, last).whole:
+            if last is None or key in self._spoilt or not self._explains(key, last):
                 continue
             if place is None or not place.exact:
                 raise Finding(f"{key}: the map says {place} of {offset}, which is at {last.target}")

@@ -46,8 +46,18 @@ class Session:
     """Its pages explain all that it stored: not where a write of one failed, where it wrote
     exactly once, so that pages come seconds after the offsets, and was killed, or where it woke up
     when another owned its partitions."""
+    notes: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where in the map's topic its notes of the owner are, by partition, until its task knows that
+    they were read: its pages wait for that, its offsets do not."""
+    read_to: int = 0
+    """How far it has read the map's topic."""
+    killed: bool = False
     acked: dict[TopicPartition, int] = field(default_factory=dict)
     """The source offset after the last one that the target acknowledged to it."""
+
+    def learn(self, read_to: int) -> None:
+        """Its task has taken a turn, and knows what was read of the map's topic before."""
+        self.notes = {key: at for key, at in self.notes.items() if at >= read_to}
 
     def end(self) -> None:
         """Its process does not run any more."""

@@ -59,9 +59,14 @@ class SimulatedWorker:
     def turn(self) -> None:
         if self.alive and not self.frozen:
             if self._wait is None:
-                self._run("turn", self.task.turn)
+                self._turn(self.task.turn)
             else:
                 self._lent_turn(self._wait)
+
+    def _turn(self, turn: Callable[[], object]) -> None:
+        read_to = self.session.read_to
+        if self._run("turn", turn):
+            self.session.learn(read_to)
 
     def _lent_turn(self, wait: Callable[[float], bool]) -> None:
         now = self._timeline.time.monotonic
@@ -70,7 +75,7 @@ class SimulatedWorker:
             def turn() -> None:
                 self._due_at = now() + self.task.turn_now()
 
-            self._run("turn", turn)
+            self._turn(turn)
 
     def set_paused(self, *, paused: bool) -> None:
         self.paused = paused
@@ -108,6 +113,7 @@ class SimulatedWorker:
         """The process is gone."""
         if self.alive:
             self.alive = False
+            self.session.killed = True
             self._timeline.note(f"{self.name} is killed")
             self._cut_off()
 

@@ -79,6 +79,8 @@ class SimMember:
         """The generation of the last assignment that it heard: what its worker is to run."""
         self.verified = 0.0
         """When keepalive last showed that the connection of a request lives."""
+        self.left_at: float | None = None
+        """When it left the group by itself; None once it is in it again."""
         self._woken = False
 
     # What the herder calls.
@@ -106,6 +108,8 @@ class SimMember:
         self._engine.note(f"{self._process.name}: leaves: {reason}")
         self._resting = True
         self._has_assignment = False
+        if self.left_at is None:
+            self.left_at = self._engine.now
         self._leave()
 
     def close(self, *, deadline: Deadline) -> None:
@@ -251,6 +255,7 @@ class SimMember:
         def complete() -> None:
             self._engine.note(f"{self._process.name}: is {member_id} of generation {generation}")
             self.heard_generation = generation
+            self.left_at = None
             self._callbacks.on_join_complete(generation, member_id, protocol, answer.assignment)
             self._joining = False
             self._wake()

@@ -49,6 +49,8 @@ class World:
         once = random.choice(("disabled", "disabled", "enabled"))
         protocol = random.choice(("sessioned", "sessioned", "compatible", "eager"))
         self.once = once == "enabled"
+        self._gives_at_once = self.max_delay_s == 0 or (protocol == "eager" and not self.once)
+        """Whether the group gives the work of who leaves to others at once."""
         self.props = {
             "bootstrap.servers": "kafka:1",
             "group.id": "g",
@@ -399,6 +401,8 @@ class World:
         if node is None or node.herder is None:
             return 0.0
         member = node.herder.member
+        if member.left_at is not None and self._gives_at_once:
+            return member.left_at
         return max(
             member.heard + Timeouts.session_s,
             member.verified + Timeouts.dead_s,

@@ -9,7 +9,7 @@ from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 
 _FOUND = (
     *(713, 1658, 1829, 1845, 2075, 2820, 3401, 3447, 3455, 3707, 3741, 4306),
-    *(5193, 5419, 6549, 12131, 15546, 16203),
+    *(5193, 5419, 6549, 12131, 12157, 15546, 16203, 20537, 20792),
 )
 """Seeds that once had a finding."""
 

@@ -131,15 +131,27 @@ def test_a_note_goes_with_the_offset_that_it_was_stored_with() -> None:
 
 def test_marks_grow_with_every_write_of_a_key_and_deletions_are_writes() -> None:
     store = KafkaOffsetStore(TopicSpec("offsets"), {"bootstrap.servers": "nowhere:1"})
-    reader = OffsetReader(store, "c")
-    assert reader.marks([P0, P1]) == [-1, -1]
-    (key,) = keys(P1)
+    key, other = keys(P1, P0)
+    assert store.marks([key, other]) == {}
     for at, value in ((4, stored(1)), (9, None)):
         store._take(LogRecord(0, at, key, value, 0))
-        assert reader.marks([P0, P1]) == [-1, at]
+        assert store.marks([key, other]) == {key: at}
     memory = MemoryOffsetStore()
     seen = []
     for value in (stored(1), None, stored(2)):
         memory.set({key: value})
-        seen += OffsetReader(memory, "c").marks([P1])
+        seen.append(memory.marks([key])[key])
     assert seen == sorted(set(seen))
+
+
+def test_a_write_that_a_reader_has_not_seen_does_not_count_as_seen() -> None:
+    """The store reads on by itself: another worker may store an offset at any moment."""
+    store = MemoryOffsetStore()
+    reader = OffsetReader(store, "c")
+    (key,) = keys(P1)
+    assert reader.marks([P0, P1]) == [-1, -1]
+    assert reader.offsets([P0, P1], Deadline(1, FakeClock())) == [None, None]
+    store.set({key: stored(7)}).result(0)
+    assert reader.marks([P0, P1]) == [-1, -1]
+    assert reader.offsets([P1], Deadline(1, FakeClock())) == [{"offset": 7}]
+    assert reader.marks([P0, P1]) == [-1, store.marks([key])[key]]

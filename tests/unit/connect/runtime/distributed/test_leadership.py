@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from connect.errors import BrokerError, ConnectError, DeadlineExceeded
@@ -90,7 +92,23 @@ def test_a_worker_that_does_not_lead_leaves_them_to_the_leader(rig: Rig) -> None
     assert rig.store.snapshot().task_count("c") == 1
 
 
-def test_a_worker_that_cannot_read_the_configs_leaves_the_group_until_it_can(rig: Rig) -> None:
+@pytest.fixture
+def waited_for() -> Iterator[Rig]:
+    """A worker whose group waits for 2 s before it gives its work to others."""
+    Steered.reset()
+    with herder_rig(
+        Steered,
+        scheduled_rebalance_max_delay_ms="2000",
+        worker_sync_timeout_ms="100",
+        task_shutdown_graceful_timeout_ms="500",
+    ) as opened:
+        yield opened.start().await_ready()
+
+
+def test_a_worker_that_cannot_read_the_configs_leaves_the_group_until_it_can(
+    waited_for: Rig,
+) -> None:
+    rig = waited_for
     running(rig)
     Told.take()
     rig.store.unread.extend([DeadlineExceeded("slow")] * 3)
@@ -102,7 +120,8 @@ def test_a_worker_that_cannot_read_the_configs_leaves_the_group_until_it_can(rig
     assert Told.take() == []
 
 
-def test_in_the_end_it_gives_up_what_it_runs(rig: Rig) -> None:
+def test_in_the_end_it_gives_up_what_it_runs(waited_for: Rig) -> None:
+    rig = waited_for
     running(rig)
     Told.take()
     rig.store.unread.extend([DeadlineExceeded("slow")] * 6)
@@ -110,6 +129,19 @@ def test_in_the_end_it_gives_up_what_it_runs(rig: Rig) -> None:
     rig.until(lambda: Told.seen("started c-0 with 0"), "the work anew")
     assert Told.take()[:2] == ["stopped c-0", "stopped c"]
     rig.becomes("c", R, R)
+
+
+def test_it_stops_its_work_before_it_leaves_where_others_get_it_at_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the work runs twice, and a task stores offsets after its successor has."""
+    running(rig)
+    Told.take()
+    monkeypatch.setattr(rig.member, "leave", lambda _: Told.note("left"))
+    rig.store.unread.append(DeadlineExceeded("slow"))
+    rig.member.plan(Plan([("c", -1), ("c", 0)], offset=10_000))
+    rig.until(lambda: Told.seen("started c-0 with 0"), "the work anew")
+    assert Told.take()[:3] == ["stopped c-0", "stopped c", "left"]
 
 
 def test_a_config_topic_that_can_never_be_read_again_ends_the_worker(rig: Rig) -> None:

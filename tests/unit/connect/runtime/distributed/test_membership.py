@@ -218,3 +218,15 @@ def test_a_worker_tells_of_no_configs_that_it_has_read_but_does_not_act_on() -> 
     assert group.followed == 1
     assert decode_metadata(metadata).config_offset == group.acts_on.offset
     assert group.acts_on.offset < group.store.snapshot().offset
+
+
+@pytest.mark.parametrize(("members", "leads_others"), [(("me",), False), (("me", "other"), True)])
+def test_a_leader_knows_whether_others_would_take_its_work_over(
+    group: Group, members: tuple[str, ...], *, leads_others: bool
+) -> None:
+    protocol, data = group.membership.metadata()[0]
+    answers = group.membership.perform_assignment("me", protocol, dict.fromkeys(members, data))
+    group.membership.on_join_complete(1, "me", protocol, answers["me"])
+    assert group.membership.leads_others is leads_others
+    group.join(C)
+    assert not group.membership.leads_others

@@ -2,7 +2,12 @@
 
 import pytest
 
-from connect.runtime.distributed.rebalance_plan import AfterRebalance, NextStep, UnsyncBackoff
+from connect.runtime.distributed.rebalance_plan import (
+    Absence,
+    AfterRebalance,
+    NextStep,
+    UnsyncBackoff,
+)
 
 START, READ, REJOIN = NextStep.START_WORK, NextStep.READ_TO_END, NextStep.REJOIN
 
@@ -62,3 +67,25 @@ def test_an_eager_worker_always_waits_as_long_as_its_config_says() -> None:
 def test_without_a_delay_nothing_is_waited_for_but_work_is_given_up_all_the_same() -> None:
     backoff = UnsyncBackoff(300.0, 0)
     assert [backoff.next(eager=False) for _ in range(6)] == [0.0] * 5 + [None]
+
+
+@pytest.mark.parametrize(
+    ("given_at_once", "scheduled_in_s", "kept_s"),
+    [
+        (False, None, 30),
+        (False, 12.0, 12),
+        (False, 60.0, 30),
+        (False, -1.0, -1),
+        (True, None, 0),
+        (True, 12.0, 0),
+    ],
+)
+def test_a_worker_keeps_its_work_until_the_delay_that_began_first_is_over(
+    *, given_at_once: bool, scheduled_in_s: float | None, kept_s: float
+) -> None:
+    absence = Absence(30_000)
+    absence.begin(100.0, given_at_once=given_at_once, scheduled_in_s=scheduled_in_s)
+    absence.begin(105.0, given_at_once=False, scheduled_in_s=None)
+    assert [absence.is_over(100.0 + kept_s - 0.1), absence.is_over(100.0 + kept_s)] == [False, True]
+    absence.end()
+    assert not absence.is_over(1_000.0)
