@@ -97,11 +97,14 @@ def _failure(request: Request, error: ConnectError) -> Response:
     if isinstance(error, NotLeader | NotAssigned):
         return error_response(409, CONFLICT)
     if isinstance(error, DeadlineExceeded):
-        return error_response(500, _timed_out(request))
+        return error_response(500, _timed_out(request, error))
     return error_response(error.http_status, str(error))
 
 
-def _timed_out(request: Request) -> str:
-    """Add the worker's current activity, which hints at the cause."""
+def _timed_out(request: Request, error: DeadlineExceeded) -> str:
+    """Return what the request waited for if the error tells, else the worker's current activity,
+    which hints at the cause."""
+    if str(error).startswith("Request timed out"):
+        return str(error)
     stage = request.app.state.site.stage()
     return f"Request timed out. {stage}" if stage else "Request timed out"

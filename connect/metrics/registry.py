@@ -26,6 +26,7 @@ __all__ = [
     "MetricRegistry",
     "MetricSample",
     "MetricValue",
+    "OwnedMetrics",
     "Read",
     "ReadSamples",
 ]
@@ -123,6 +124,10 @@ class MetricRegistry:
         """
         return _Scoped(self, tags)
 
+    def owned(self) -> OwnedMetrics:
+        """Return a view of this registry for one connector or task. Its owner closes it."""
+        return OwnedMetrics(self)
+
     def collect(self, group: str | None = None) -> list[MetricSample]:
         """Read all metrics, or those of one group, in the order of registration.
 
@@ -186,3 +191,42 @@ class _Scoped(MetricRegistry):
 
     def collect(self, group: str | None = None) -> list[MetricSample]:
         return self._registry.collect(group)
+
+
+class OwnedMetrics(MetricRegistry):
+    """The view that `MetricRegistry.owned` returns. Thread-safe."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        super().__init__()
+        self._registry = registry
+        self._removers: dict[int, Callable[[], None]] | None = {}
+
+    def register_samples(
+        self, name: str, read: ReadSamples, group: str | None = None
+    ) -> Callable[[], None]:
+        with self._lock:
+            number = self._next
+            self._next += 1
+            if self._removers is None:
+                return lambda: None
+            self._removers[number] = self._registry.register_samples(name, read, group)
+
+        def remove() -> None:
+            with self._lock:
+                kept = self._removers or {}
+                remover = kept.pop(number, None)
+            if remover is not None:
+                remover()
+
+        return remove
+
+    def collect(self, group: str | None = None) -> list[MetricSample]:
+        return self._registry.collect(group)
+
+    def close(self) -> None:
+        """Remove all that was registered through this view; nothing is registered any more. May be
+        called again."""
+        with self._lock:
+            removers, self._removers = self._removers or {}, None
+        for remove in removers.values():
+            remove()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.metrics.registry import MetricRegistry, MetricSample, MetricValue
+from connect.metrics.registry import MetricRegistry, MetricSample, MetricValue, OwnedMetrics
 from connect.metrics.sensors import Outcomes
 from connect.metrics.task_metrics import TaskMetrics
 
@@ -149,9 +149,13 @@ class WorkerMetrics:
 class HostedTask:
     """Records the start, the states and the end of one task. Thread-safe."""
 
-    def __init__(self, worker: WorkerMetrics, figures: TaskMetrics) -> None:
+    def __init__(
+        self, worker: WorkerMetrics, figures: TaskMetrics, own: OwnedMetrics | None = None
+    ) -> None:
+        """`own`: what the plugin registers."""
         self._worker = worker
         self._figures = figures
+        self._own = own
         self._start_decided = False
 
     def begun(self) -> None:
@@ -170,6 +174,8 @@ class HostedTask:
     def ended(self) -> None:
         """Remove the task's metrics, because the worker dropped the task. May be called again."""
         self._worker.remove_task(self._figures)
+        if self._own is not None:
+            self._own.close()
 
 
 def _task_counts(tasks: list[TaskMetrics]) -> Iterator[MetricSample]:

@@ -63,6 +63,7 @@ class ConnectorContext(Protocol):
 
     connector_name: str
     metrics: MetricRegistry
+    """For the connector's own metrics. What it does not remove is removed when it ends."""
     committed_tasks: Sequence[Mapping[str, str]]
     """The stored task configs at the time when the connector was created."""
 
@@ -192,6 +193,7 @@ class TaskContext(Protocol):
     task_index: int
     worker_id: str
     metrics: MetricRegistry
+    """For the task's own metrics. What it does not remove is removed when it ends."""
     transactions: TransactionContext | None
     """Set if the worker writes exactly once and the task defines transaction boundaries; else
     None.

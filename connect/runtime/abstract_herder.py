@@ -32,6 +32,7 @@ from connect.runtime.rest_entities import (
 from connect.runtime.restart_plan import RestartPlan, plan_restart
 from connect.runtime.states import InstanceId, Status, TargetState
 from connect.runtime.tasks.active_topics import ActiveTopics
+from connect.runtime.validation.timed import TimedValidation
 from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config
 from connect.runtime.worker import Worker
 from connect.storage.config_records import RestartRequest
@@ -62,7 +63,7 @@ class AbstractHerder(ABC):
         self._status_store = status_store
         self._loggers = loggers or Loggers(worker.clock)
         self._offsets = ConnectorOffsets(worker)
-        self._validator = ConfigValidator(
+        validator = ConfigValidator(
             worker.plugins,
             worker.resolved,
             worker.override_policy,
@@ -70,6 +71,7 @@ class AbstractHerder(ABC):
             preflight=preflight,
             exactly_once=exactly_once,
         )
+        self._validation = TimedValidation(validator, worker.clock)
         self._cluster_id: str | None = None
         self._ended: bool | None = None
         """Whether everything ended in time; None: it was not stopped."""
@@ -200,7 +202,7 @@ class AbstractHerder(ABC):
         return plugin_config(self._worker.plugins, plugin, version)
 
     def validate(self, config: Mapping[str, str | None]) -> ConfigInfos:
-        return self._validator.validate(config)
+        return self._validation.validate(config, self._deadline(REQUEST_TIMEOUT_S))
 
     def loggers(self) -> Mapping[str, LoggerLevel]:
         return self._loggers.all()
@@ -211,10 +213,13 @@ class AbstractHerder(ABC):
     def set_logger(self, name: str, level: str) -> list[str]:
         return self._loggers.set(name, level)
 
-    def _checked_config(self, name: str, config: Mapping[str, str | None]) -> dict[str, str]:
-        """Return the validated config with its name. Raises `BadRequest` with all errors."""
+    def _checked_config(
+        self, name: str, config: Mapping[str, str | None], deadline: Deadline
+    ) -> dict[str, str]:
+        """Return the validated config with its name. Raises `BadRequest` with all errors, and
+        `DeadlineExceeded`."""
         named = named_config(name, config)
-        error = invalid_config(self._validator.validate(named))
+        error = invalid_config(self._validation.validate(named, deadline))
         if error is not None:
             raise error
         return {key: value for key, value in named.items() if value is not None}

@@ -75,6 +75,8 @@ class NewTask:
     connector_config: Mapping[str, str] = field(repr=False)
     task_config: Mapping[str, str] = field(repr=False)
     figures: TaskMetrics
+    metrics: MetricRegistry
+    """What the plugin registers its own metrics in."""
 
 
 class WorkerTaskFactory:
@@ -87,7 +89,6 @@ class WorkerTaskFactory:
         self,
         clients: ConnectorClients,
         plugins: PluginRegistry,
-        metrics: MetricRegistry,
         stores: ConnectorStores,
         topic_used: Callable[[InstanceId, str], None],
         clock: Clock = SYSTEM_CLOCK,
@@ -97,7 +98,6 @@ class WorkerTaskFactory:
         self._clients = clients
         self._config = clients.config
         self._plugins = plugins
-        self._metrics = metrics
         self._stores = stores
         self._topic_used = topic_used
         self._clock = clock
@@ -248,7 +248,7 @@ class WorkerTaskFactory:
             new.instance.connector,
             new.instance.task,
             self._worker_id,
-            self._metrics,
+            new.metrics,
             new.figures,
             reporter=errors.reporter,
         )
@@ -284,7 +284,7 @@ class WorkerTaskFactory:
             connector_name=new.instance.connector,
             task_index=new.instance.task,
             worker_id=self._worker_id,
-            metrics=self._metrics,
+            metrics=new.metrics,
             reader=OffsetReader(store, new.instance.connector),
             producer=self._source_clients(new).producer(f"connector-producer-{new.instance}"),
             topic_used=lambda topic: self._topic_used(new.instance, topic),

@@ -115,7 +115,6 @@ class Worker:
         self._maker = WorkerTaskFactory(
             self.clients,
             plugins,
-            metrics,
             self.stores,
             lambda task, topic: self.topic_used(task, topic),
             clock,
@@ -221,12 +220,13 @@ class Worker:
         """
         task: WorkerTask
         figures = TaskMetrics(instance.connector, instance.task, self.clock)
+        own = self.metrics.owned()
         self.statuses.set_version(instance, self._task_version(task_class, connector_config))
         try:
             connector_class = self.plugins.connector(connector_config["connector.class"])
             self.permissions.check(connector_class, {**connector_config, **task_config})
             connector_class.config_def().remember_secrets({**connector_config, **task_config})
-            new = NewTask(instance, connector_config, task_config, figures)
+            new = NewTask(instance, connector_config, task_config, figures, own)
             task = self._maker.make(new, task_class(), exactly_once)
             figures.describe(
                 task_facts(self.plugins, task_class, connector_config, self.config),
@@ -242,7 +242,7 @@ class Worker:
             self.statuses,
             paused=paused,
             final_timeout_s=self.config.offset_flush_timeout_s,
-            metrics=HostedTask(self._figures, figures),
+            metrics=HostedTask(self._figures, figures, own),
             clock=self.clock,
             engine=self._engine,
         )

@@ -101,9 +101,10 @@ class WorkerConnector:
         self.connector = connector
         self._statuses = statuses
         self._tell_start = start_decided
+        self._metrics = metrics.owned()
         self._context = WorkerConnectorContext(
             name,
-            metrics,
+            self._metrics,
             request_reconfiguration,
             self._raised,
             self._in_trouble,
@@ -171,6 +172,7 @@ class WorkerConnector:
         self._thread.join(deadline.remaining())
         if not self._thread.is_alive():
             return True
+        self._metrics.close()
         _log.error(
             "Connector %s did not stop in time and is abandoned; its stack:\n%s",
             self.instance,
@@ -208,6 +210,7 @@ class WorkerConnector:
             self.connector.stop()
         except Exception:  # noqa: BLE001 - plugin code; the connector ends anyway
             _log.exception("Stopping connector %s failed", self.instance)
+        self._metrics.close()
 
     def _start(self, config: Mapping[str, str]) -> None:
         error: Exception | None = None

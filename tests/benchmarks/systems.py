@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from tests.support.mirrors import java_mirror_maker, mirror_maker
+from tests.support.properties_files import properties_text
 
 __all__ = [
     "CONFLUENT",
@@ -118,7 +119,7 @@ def _start_confluent(
 ) -> GuardedProcess:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "mm2.properties"
-    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     program = [sys.executable, "-m", "tests.benchmarks.confluent_copier", str(path)]
     return GuardedProcess(program, log)
 

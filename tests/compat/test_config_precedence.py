@@ -18,6 +18,7 @@ from tests.support.mirrored import (
     stop_cleanly,
 )
 from tests.support.producing import Record, produce
+from tests.support.properties_files import properties_text
 from tests.support.topics import has_topic
 
 LZ4, ZSTD, GZIP = 3, 4, 1
@@ -124,7 +125,7 @@ def test_a_wrong_value_is_one_sentence_that_names_it(
 ) -> None:
     path = tmp_path / "mm2.properties"
     properties = flow.properties({key: value})
-    path.write_text("".join(f"{name} = {text}\n" for name, text in properties.items()))
+    path.write_text(properties_text(properties))
     answer = subprocess.run(
         [sys.executable, "-m", "api.cli.mirror_maker", str(path)],
         capture_output=True,

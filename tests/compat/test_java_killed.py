@@ -24,6 +24,7 @@ from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.mirrors import java_mirror_maker
 from tests.support.offset_records import offset_map
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.reading import read_partition
 from tests.support.steady import SteadyWriter
 
@@ -106,7 +107,7 @@ class Killed:
     def audited(self, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
         """The command's exit code, and the differences it names."""
         path, found = self._directory / "audited.properties", self._directory / "found.json"
-        path.write_text("".join(f"{key} = {value}\n" for key, value in self.properties.items()))
+        path.write_text(properties_text(self.properties))
         local = ["--engine", "local", "--processes", "1", "--topics", f"{self.flow.prefix}.*"]
         code = main([str(path), *local, "--json", str(found), *arguments])
         written = json.loads(found.read_text())

@@ -35,6 +35,7 @@ from tests.support.mirrored import assert_equal_logs, running, stop_cleanly
 from tests.support.mirrors import java_mirror_maker
 from tests.support.permissions import authorizing_cluster, grant, group, login, revoke
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.topics import topic_names, unique
 from tests.support.waiting import wait_until
 
@@ -195,7 +196,7 @@ def check(guarded: Guarded, directory: Path, **logins: str) -> subprocess.Comple
     """What `--check` says of the flow; `logins` in place of its own."""
     path = directory / "mm2.properties"
     lines = {**guarded.properties(""), **logins}
-    path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+    path.write_text(properties_text(lines))
     command = [sys.executable, "-m", "api.cli.mirror_maker", "--check", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 

@@ -24,6 +24,7 @@ from connectors.mirror.inspect.source_topics import topic_pattern
 from connectors.mirror.spark.backfill import spark_engine
 from connectors.mirror.spark.copy.shards import CopyFlow
 from connectors.mirrormaker.flow_lookup import named_flow
+from tests.support.properties_files import properties_text
 
 __all__ = ["Backfilled", "Killed", "backfill", "dying", "properties_file"]
 
@@ -44,7 +45,7 @@ class Backfilled:
 
 def properties_file(properties: Mapping[str, str], directory: Path) -> Path:
     path = directory / "mm2.properties"
-    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     return path
 
 

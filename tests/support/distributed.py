@@ -11,6 +11,7 @@ from typing import Any
 from deploy.brokers import GuardedProcess
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
+from tests.support.properties_files import properties_text
 from tests.support.rest import Answer, call
 from tests.support.waiting import wait_until
 from tests.support.workers import is_healthy
@@ -48,7 +49,7 @@ class GroupWorker:
     def configure(self, properties: Mapping[str, str]) -> None:
         """Change these properties, for its next start."""
         self._lines |= properties
-        self._path.write_text("".join(f"{key}={value}\n" for key, value in self._lines.items()))
+        self._path.write_text(properties_text(self._lines))
 
     @property
     def process(self) -> GuardedProcess:

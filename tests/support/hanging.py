@@ -16,7 +16,7 @@ from connect.plugin import (
 )
 from tests.support.plugins import Events, LaneConnector, RecordLaneTask, SimpleSinkConnector
 
-__all__ = ["HangingConnector", "HangingSinkConnector"]
+__all__ = ["HangingAtInitializeConnector", "HangingConnector", "HangingSinkConnector"]
 
 # Far above what a test waits for.
 _HANG_S = 120.0
@@ -55,6 +55,15 @@ class HangingConnector(LaneConnector):
     def stop(self) -> None:
         _pass(self.config, "stop")
         super().stop()
+
+
+class HangingAtInitializeConnector(LaneConnector):
+    """A source that hangs before it knows its config. It tells so under its name."""
+
+    def initialize(self, context: ConnectorContext) -> None:
+        super().initialize(context)
+        Events.tell(context.connector_name, "hangs in initialize")
+        Events.release.wait(_HANG_S)
 
 
 class HangingTask(RecordLaneTask):

@@ -14,6 +14,7 @@ from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.java import SERVICES, java_process
+from tests.support.properties_files import properties_text
 from tests.support.waiting import wait_until
 
 __all__ = ["JavaWorker", "java_worker", "worker_properties"]
@@ -122,7 +123,7 @@ def java_worker(
         url = f"http://{LOOPBACK}:{lease.port}"
         path = directory / f"worker-{lease.port}.properties"
         lines = {**SERVICES, **properties, "listeners": url}
-        path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        path.write_text(properties_text(lines))
         jvm = JvmOptions(heap="512m")
         with java_process(kafka, _MAIN, [str(path)], log, jvm=jvm) as process:
             worker = JavaWorker(url, process)

@@ -10,6 +10,7 @@ from deploy.brokers import JvmOptions, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.java import SERVICES, java_process
+from tests.support.properties_files import properties_text
 from tests.support.waiting import wait_until
 from tests.support.workers import is_healthy
 
@@ -39,7 +40,7 @@ def java_standalone(
     url = f"http://{LOOPBACK}:{lease.port}"
     path = directory / "java.properties"
     lines = {**SERVICES, **properties, "listeners": url}
-    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    path.write_text(properties_text(lines))
     try:
         with java_process(kafka, _MAIN, [str(path)], log, jvm=JvmOptions()) as process:
             wait_until(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from deploy.brokers import GuardedProcess, KafkaRuntime
 from tests.support.java import java_process
+from tests.support.properties_files import properties_text
 
 __all__ = ["COMMIT_MS", "LAST_WITH_MM1", "files", "java_mm1", "mm1"]
 
@@ -44,7 +45,7 @@ def files(
 
 
 def _write(path: Path, properties: Mapping[str, str]) -> None:
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
 
 
 def mm1(options: Sequence[str], log: Path, commit_ms: int = COMMIT_MS) -> GuardedProcess:

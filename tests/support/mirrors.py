@@ -8,13 +8,13 @@ from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from tests.support.java import SERVICES, java_process
+from tests.support.properties_files import properties_text
 
 __all__ = [
     "JAVA_MIRROR_MAKER",
     "java_mirror_maker",
     "mirror_maker",
     "mm2_properties",
-    "properties_text",
 ]
 
 JAVA_MIRROR_MAKER = "org.apache.kafka.connect.mirror.MirrorMaker"
@@ -48,11 +48,6 @@ def mm2_properties(
         "consumer.auto.offset.reset": "earliest",
         **(extra or {}),
     }
-
-
-def properties_text(properties: Mapping[str, str]) -> str:
-    """The text of a file with these properties."""
-    return "".join(f"{key} = {value}\n" for key, value in properties.items())
 
 
 def _write(properties: Mapping[str, str], directory: Path) -> Path:

@@ -27,6 +27,7 @@ from deploy.site.permissions_reference import NAMES
 from tests.support.guarded_flow import Guarded, granted
 from tests.support.losing import delete_topic
 from tests.support.permissions import forget, grant
+from tests.support.properties_files import properties_text
 from tests.support.taken_from_programs import Answer
 from tests.support.taken_permissions import USER, in_words_of_the_page, message_of
 from tests.support.topics import topic_names
@@ -120,8 +121,8 @@ class JobFlow:
         self.guarded = Guarded(clusters, USER)
         self._file = directory / "jobs.properties"
         self._archive, self._whole = directory / "archive", directory / "whole"
-        lines = self.guarded.properties("", self._extra).items()
-        self._file.write_text("".join(f"{key} = {value}\n" for key, value in lines))
+        lines = self.guarded.properties("", self._extra)
+        self._file.write_text(properties_text(lines))
 
     @property
     def _extra(self) -> dict[str, str]:

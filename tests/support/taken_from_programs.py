@@ -26,6 +26,7 @@ from deploy.site.permissions_reference import NAMES
 from tests.support.guarded_flow import COUNT, Guarded, granted
 from tests.support.mirrored import running
 from tests.support.permissions import forget, grant
+from tests.support.properties_files import properties_text
 from tests.support.taken_permissions import USER, in_words_of_the_page, message_of, named_by
 from tests.support.waiting import wait_until
 
@@ -225,4 +226,4 @@ def _extra(guarded: Guarded) -> dict[str, str]:
 
 
 def _write(path: Path, properties: Mapping[str, str]) -> None:
-    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))

@@ -9,7 +9,7 @@ from connect.errors import BrokerUnavailable, ConnectError
 from connect.plugin import SinkRecord, SinkTask, TopicPartition
 from tests.support.plugins import Events, SimpleSinkConnector
 
-__all__ = ["TellingSinkConnector"]
+__all__ = ["TellingSinkConnector", "TellingSinkTask"]
 
 
 class TellingSinkConnector(SimpleSinkConnector):

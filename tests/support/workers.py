@@ -10,6 +10,7 @@ from pathlib import Path
 from deploy.brokers import GuardedProcess
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
+from tests.support.properties_files import properties_text
 from tests.support.rest import call
 from tests.support.waiting import wait_until
 
@@ -36,7 +37,7 @@ def standalone_process(
 ) -> GuardedProcess:
     """Start `connect-standalone` with these properties; `directory` gets the file."""
     path = directory / "worker.properties"
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     command = [sys.executable, "-m", "api.cli.standalone", str(path), *map(str, files)]
     return GuardedProcess(command, log, environment=environment)
 

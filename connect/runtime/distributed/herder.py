@@ -237,7 +237,7 @@ class DistributedHerder(AbstractHerder):
         initial_state: TargetState | None = None,
     ) -> tuple[bool, ConnectorInfo]:
         deadline = self._deadline(REQUEST_TIMEOUT_S)
-        checked = self._checked_config(name, config)
+        checked = self._checked_config(name, config, deadline)
         created, tasks = self._run(
             f"writing a config for connector {name} to the config topic",
             lambda: self._do.put(name, checked, initial_state, allow_replace=allow_replace),
@@ -252,7 +252,7 @@ class DistributedHerder(AbstractHerder):
         while True:
             self._run(stage, self._do.need_leader, deadline)
             base = self.connector_config(name)
-            checked = self._checked_config(name, merged_config(base, patch))
+            checked = self._checked_config(name, merged_config(base, patch), deadline)
             tasks = self._run(stage, partial(self._do.replace, name, base, checked), deadline)
             if tasks is not None:
                 return self._info(name, checked, tasks)

@@ -18,6 +18,7 @@ from connect.config.types import ConfigType, invalid_value, parse_value
 from connect.data.transforms.base import Predicate, Transformation
 from connect.data.transforms.chain import TransformChain, TransformStage
 from connect.errors import ConfigError
+from connect.runtime.plugins.instances import make_plugin
 from connect.runtime.plugins.registry import PluginRegistry
 
 __all__ = ["has_transforms", "make_chain", "transforms_refused"]
@@ -54,7 +55,7 @@ def _stage(
     prefix = f"transforms.{alias}."
     found = plugins.transformation(_type_of(config, prefix), f"{prefix}type")
     class_name = plugins.name_of(found)
-    transformation = found()
+    transformation = make_plugin(found, f"{prefix}type", class_name)
     _configure(transformation, config, prefix)
     predicate_alias = config.get(f"{prefix}predicate")
     negate = config.get(f"{prefix}negate")
@@ -81,7 +82,9 @@ def _stage(
 
 def _predicate(plugins: PluginRegistry, config: Mapping[str, str], alias: str) -> Predicate:
     prefix = f"predicates.{alias}."
-    predicate = plugins.predicate(_type_of(config, prefix), f"{prefix}type")()
+    key = f"{prefix}type"
+    found = plugins.predicate(_type_of(config, prefix), key)
+    predicate = make_plugin(found, key, plugins.name_of(found))
     _configure(predicate, config, prefix)
     return predicate
 

@@ -123,8 +123,8 @@ class StandaloneHerder(AbstractHerder):
         Returns when the connector has started and its tasks are known. Raises the error that
         prevents the start; the connector exists all the same.
         """
-        checked = self._checked_config(name, config)
         deadline = self._deadline(REQUEST_TIMEOUT_S)
+        checked = self._checked_config(name, config, deadline)
         created, ready = self._run(
             f"configuring connector {name}",
             lambda: self._put(name, checked, initial_state, allow_replace),
@@ -138,7 +138,7 @@ class StandaloneHerder(AbstractHerder):
         deadline = self._deadline(REQUEST_TIMEOUT_S)
         while True:
             base = self.connector_config(name)
-            checked = self._checked_config(name, merged_config(base, patch))
+            checked = self._checked_config(name, merged_config(base, patch), deadline)
 
             def put_if_unchanged(
                 base: Mapping[str, str] = base, checked: Mapping[str, str] = checked
@@ -154,9 +154,10 @@ class StandaloneHerder(AbstractHerder):
 
     def put_connector(self, name: str, config: Mapping[str, str]) -> bool:
         """Create a connector or change its config, without waiting for its start."""
-        checked = self._checked_config(name, config)
+        deadline = self._deadline(REQUEST_TIMEOUT_S)
+        checked = self._checked_config(name, config, deadline)
         return self._run(
-            f"configuring connector {name}", lambda: self._put(name, checked, None, True)
+            f"configuring connector {name}", lambda: self._put(name, checked, None, True), deadline
         )[0]
 
     def delete_connector(self, name: str) -> None:

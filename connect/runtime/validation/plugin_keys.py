@@ -20,12 +20,16 @@ from connect.config.definition import (
 from connect.config.types import parse_value
 from connect.data.converters.base import Converter, HeaderConverter
 from connect.data.transforms.base import Predicate, Transformation
+from connect.errors import ConfigError
+from connect.runtime.plugins.instances import make_plugin
 from connect.runtime.plugins.kinds import PluginKind, kinds_of
 from connect.runtime.plugins.registry import PluginRegistry
 
 __all__ = ["PluginClassKey", "class_value", "plugin_class_keys", "stage_keys"]
 
 _Props = Mapping[str, str | None]
+
+_CONVERTERS = frozenset({PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER})
 
 _STAGE_KEYS = (
     ConfigKey(
@@ -101,7 +105,9 @@ def class_value(
     found = registry.lookup(name) if name else []
     fitting = [plugin for plugin in found if key.kind in kinds_of(plugin)]
     if len(fitting) == 1:
-        return replace(generic, value=registry.name_of(fitting[0]))
+        full = registry.name_of(fitting[0])
+        refusals = _refusals(fitting[0], key.name, full) if key.kind in _CONVERTERS else ()
+        return replace(generic, value=full, errors=(*generic.errors, *refusals))
     if found and not fitting:
         full = registry.name_of(found[0])
         error = f"Class class {full} does not implement the {key.interface} interface"
@@ -114,6 +120,15 @@ def class_value(
         return replace(generic, value=name, errors=(*generic.errors, error))
     error = str(invalid_value(key.name, text, f"Class {name} could not be found."))
     return replace(generic, value=None, errors=(*generic.errors, error))
+
+
+def _refusals(plugin: type, key: str, name: str) -> tuple[str, ...]:
+    """Return why no object of this class can be made. Makes one."""
+    try:
+        make_plugin(plugin, key, name)
+    except ConfigError as error:
+        return (str(error),)
+    return ()
 
 
 def _aliases(props: _Props, key: str) -> tuple[str, ...]:

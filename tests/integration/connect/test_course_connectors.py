@@ -12,6 +12,7 @@ from deploy.brokers import KafkaCluster
 from tests.support.distributed import worker_group
 from tests.support.java_connect import worker_properties
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.reading import numbers, read_partition
 from tests.support.rest import call
 from tests.support.topics import create_topic, has_topic, unique
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def written(path: Path, properties: dict[str, str]) -> Path:
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     return path
 
 

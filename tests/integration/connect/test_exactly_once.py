@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -44,9 +45,14 @@ class Tasks:
         self.group = unique("exactly")
         self.topic = create_topic(self.servers, "once")
         self.offsets_topic = unique("once-offsets")
+        self.runs: list[TaskHost] = []
+        self.exactly_once = True
+        self.worker = self._open()
+
+    def _open(self) -> Worker:
         plugins = PluginRegistry(discover=False)
         plugins.register(LaneConnector, "test.RecordLaneConnector")
-        self.worker = Worker(
+        worker = Worker(
             WorkerConfig.from_properties(
                 {
                     "bootstrap.servers": self.servers,
@@ -62,10 +68,16 @@ class Tasks:
             plugins,
             MetricRegistry(),
             worker_id="w1",
-            exactly_once=True,
+            exactly_once=self.exactly_once,
         )
-        self.worker.start(Deadline(TIMEOUT_S))
-        self.runs: list[TaskHost] = []
+        worker.start(Deadline(TIMEOUT_S))
+        return worker
+
+    def switch_off(self) -> None:
+        """Stop the tasks. The next ones run on a worker that writes at least once."""
+        self.close()
+        self.runs, self.exactly_once = [], False
+        self.worker = self._open()
 
     def config(self, **options: str) -> dict[str, str]:
         dashed = {key.replace("_", "."): value for key, value in options.items()}
@@ -79,7 +91,9 @@ class Tasks:
         **options: str,
     ) -> TaskHost:
         config = self.config(**options)
-        plan = ExactlyOncePlan(task_transactional_id(self.group, TASK), before, after)
+        plan = None
+        if self.exactly_once:
+            plan = ExactlyOncePlan(task_transactional_id(self.group, TASK), before, after)
         self.worker.statuses.forget(TASK)
         host = self.worker.make_task(
             TASK, RecordLaneTask, config, config, paused=False, exactly_once=plan
@@ -203,6 +217,31 @@ def test_offsets_go_to_a_topic_of_the_connectors_own_and_then_to_the_workers(tas
     wait_until(
         lambda: tasks.offset(tasks.offsets_topic) == b'{"last":2}', TIMEOUT_S, "the copied offset"
     )
+
+
+def test_a_worker_that_writes_at_least_once_again_goes_on_at_offsets_of_another_cluster(
+    tasks: Tasks, source_cluster: KafkaCluster
+) -> None:
+    other, own = source_cluster.bootstrap_servers, unique("own-offsets")
+    create_topic(other, name=tasks.topic)
+    clients: dict[str, Any] = {
+        f"{kind}_override_bootstrap_servers": other for kind in ("producer", "consumer", "admin")
+    }
+
+    def found(topic: str) -> list[bytes | None]:
+        return [record.value for record in read_partition(other, topic, isolation="read_committed")]
+
+    tasks.run(offsets_storage_topic=own, **clients)
+    copied = b'{"last":2}'
+    wait_until(lambda: found(own)[-1:] == [copied], TIMEOUT_S, "the connector's own offset")
+    wait_until(lambda: tasks.offset(tasks.offsets_topic) == copied, TIMEOUT_S, "the copied offset")
+    tasks.switch_off()
+    host = tasks.run(offsets_storage_topic=own, count="5", **clients)
+    expected = [b"a:%d" % n for n in range(5)]
+    wait_until(lambda: found(tasks.topic) == expected, TIMEOUT_S, "each record once")
+    tasks.stop(host)
+    assert found(own)[-1] == b'{"last":4}'
+    assert tasks.values() == [], "nothing was written to the worker's cluster"
 
 
 def test_records_for_the_tasks_own_offsets_topic_are_refused(tasks: Tasks) -> None:

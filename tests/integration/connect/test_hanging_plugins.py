@@ -7,10 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from connect.errors import DeadlineExceeded
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
 from tests.support.bench import TIMEOUT_S, Bench, numbers
-from tests.support.hanging import HangingConnector, HangingSinkConnector
+from tests.support.hanging import (
+    HangingAtInitializeConnector,
+    HangingConnector,
+    HangingSinkConnector,
+)
 from tests.support.plugins import Events
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
@@ -19,12 +24,17 @@ from tests.support.waiting import wait_until
 AT_THE_END = ("stop", "task.stop", "task.close")
 
 
+def register(bench: Bench) -> None:
+    for connector in (HangingConnector, HangingAtInitializeConnector, HangingSinkConnector):
+        bench.plugins.register(connector)
+
+
 @pytest.fixture
-def bench(target_cluster: KafkaCluster) -> Iterator[Bench]:
+def bench(target_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr("connect.runtime.work.running_work._CONNECTOR_STOP_S", 0.5)
     Events.release.clear()
     bench = Bench(target_cluster, {"task.shutdown.graceful.timeout.ms": "1000"})
-    for connector in (HangingConnector, HangingSinkConnector):
-        bench.plugins.register(connector)
+    register(bench)
     yield bench
     Events.release.set()
     bench.close()
@@ -83,3 +93,66 @@ def test_a_validation_that_hangs_keeps_no_other_request_waiting(bench: Bench) ->
     Events.release.set()
     request.join(TIMEOUT_S)
     assert not request.is_alive()
+
+
+def requests_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("abstract_herder", "standalone.herder"):
+        monkeypatch.setattr(f"connect.runtime.{module}.REQUEST_TIMEOUT_S", 0.5)
+
+
+def test_a_request_whose_validation_hangs_is_answered_and_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"connector.class": "Hanging", "topic": bench.topic, "hangs": "validate"}
+    with monkeypatch.context() as soon:
+        requests_end_soon(soon)
+        why = "^Request timed out. The worker is currently performing multi-property validation"
+        with pytest.raises(DeadlineExceeded, match=why):
+            bench.herder.validate(config)
+        with pytest.raises(DeadlineExceeded, match=why):
+            bench.put("Hanging", "stuck", hangs="validate")
+    assert "Events.release.wait" in caplog.text, "the log says where it hangs"
+    assert "stuck" not in bench.herder.connectors()
+    runs_another_connector(bench)
+
+
+def test_a_connector_that_hangs_before_its_start_holds_up_nobody(bench: Bench) -> None:
+    name = unique("hangs")
+    bench.put("HangingAtInitialize", name)
+    wait_until(lambda: Events.of(name), TIMEOUT_S, "the hanging connector")
+    runs_another_connector(bench)
+    bench.herder.delete_connector(name)
+    assert name not in bench.herder.connectors()
+
+
+def test_a_restart_of_a_connector_that_hangs_is_answered_and_holds_up_nobody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = unique("hangs")
+    bench.put("Hanging", name, hangs="start")
+    bench.told("hangs in start")
+    with monkeypatch.context() as soon:
+        requests_end_soon(soon)
+        with pytest.raises(DeadlineExceeded):
+            bench.herder.restart_connector(name)
+    runs_another_connector(bench)
+
+
+@pytest.mark.parametrize("method", ["start", "stop"])
+def test_a_worker_starts_anew_though_a_connector_hung_at_its_end(bench: Bench, method: str) -> None:
+    name, event = unique("hangs"), f"hangs in {method}"
+    bench.put("Hanging", name, hangs=method)
+    if method == "stop":
+        bench.becomes(State.RUNNING, State.RUNNING, name=name)
+    else:
+        bench.told(event)
+    bench.close()
+    bench.told(event)
+    bench.open()
+    register(bench)
+    bench.put("Hanging", name, hangs=method)
+    if method == "stop":
+        bench.becomes(State.RUNNING, State.RUNNING, name=name)
+    else:
+        wait_until(lambda: Events.of(bench.topic).count(event) == 2, TIMEOUT_S, "the second")
+    runs_another_connector(bench)

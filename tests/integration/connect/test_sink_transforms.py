@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import confluent_kafka
 import pytest
 
+from connect.plugin import SinkRecord, SinkTask
 from deploy.brokers import KafkaCluster
 from tests.support.bench import Bench
-from tests.support.telling_sink import TellingSinkConnector
+from tests.support.producing import Record, produce
+from tests.support.telling_sink import TellingSinkConnector, TellingSinkTask
 from tests.support.topics import create_topic, unique
 
 SMT = "org.apache.kafka.connect.transforms."
 
 
+class NamingSinkTask(TellingSinkTask):
+    """Tells the topics that its records name."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        for record in records:
+            self._tell(f"put to {record.topic} from {record.original_topic}")
+
+
+class NamingSinkConnector(TellingSinkConnector):
+    def task_class(self) -> type[SinkTask]:
+        return NamingSinkTask
+
+
 @pytest.fixture
 def bench(target_cluster: KafkaCluster) -> Iterator[Bench]:
     bench = Bench(target_cluster)
-    bench.plugins.register(TellingSinkConnector)
+    for connector in (TellingSinkConnector, NamingSinkConnector):
+        bench.plugins.register(connector)
     yield bench
     bench.close()
 
@@ -69,3 +85,22 @@ def test_records_with_a_header_are_dropped(bench: Bench) -> None:
     put_sink(bench, bench.topic, "HasHeaderKey", name="secret")
     bench.told("commit [3]")
     assert bench.puts() == ["put 0 b'0'", "put 2 b'2'"]
+
+
+def test_a_router_by_date_names_where_records_go_and_offsets_stay_the_topic_s_own(
+    bench: Bench,
+) -> None:
+    midnight = 1_767_225_600_000
+    sent = [Record(b"v", timestamp_ms=time) for time in (midnight - 1, midnight)]
+    produce(bench.servers, bench.topic, sent)
+    bench.put(
+        "NamingSink",
+        unique("sink"),
+        topics=bench.topic,
+        transforms="daily",
+        transforms_daily_type=f"{SMT}TimestampRouter",
+    )
+    bench.told("commit [2]")
+    assert bench.puts() == [
+        f"put to {bench.topic}-{day} from {bench.topic}" for day in ("20251231", "20260101")
+    ]

@@ -13,7 +13,7 @@ from connect.runtime.states import State
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.bench import TIMEOUT_S, Bench
 from tests.support.plugins import Events
-from tests.support.topics import create_topic, unique
+from tests.support.topics import create_topic, end_offsets, has_topic, unique
 from tests.support.waiting import wait_until
 
 # The bench's topic has partition 0 only.
@@ -29,14 +29,19 @@ def bench(target_cluster: KafkaCluster) -> Iterator[Bench]:
     bench.close()
 
 
-@pytest.fixture
-def strict(kafka: KafkaRuntime, session_logs: Path) -> Iterator[Bench]:
-    """On brokers that create no topic by themselves."""
+@pytest.fixture(scope="module")
+def strict_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+    """Brokers that create no topic by themselves."""
     properties = {"auto.create.topics.enable": "false"}
     with KafkaCluster(name="strict", properties=properties, kafka=kafka, logs=session_logs) as own:
-        bench = Bench(own)
-        yield bench
-        bench.close()
+        yield own
+
+
+@pytest.fixture
+def strict(strict_cluster: KafkaCluster) -> Iterator[Bench]:
+    bench = Bench(strict_cluster)
+    yield bench
+    bench.close()
 
 
 def ended(bench: Bench) -> list[str]:
@@ -89,6 +94,28 @@ def test_a_task_waits_for_a_topic_that_nobody_creates(strict: Bench) -> None:
     create_topic(strict.servers, name=strict.topic)
     strict.arrived("a:0", "a:1", "a:2")
     assert ended(strict)[-2:] == ["commit a", "stop a"]
+
+
+def test_a_topic_that_nobody_creates_is_created_once_the_worker_may(strict: Bench) -> None:
+    strict.topic = unique("switched")
+
+    def run(creates_topics: str) -> None:
+        strict.close()
+        strict.more["topic.creation.enable"] = creates_topics
+        strict.open()
+        strict.put(
+            "RecordLane",
+            topic_creation_default_partitions="3",
+            topic_creation_default_replication_factor="1",
+        )
+
+    run("false")
+    strict.told("start a at [0]")
+    ended(strict)
+    assert not has_topic(strict.servers, strict.topic)
+    run("true")
+    strict.arrived("a:0", "a:1", "a:2")
+    assert len(end_offsets(strict.servers, strict.topic)) == 3
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.certificates import Authority
+from tests.support.properties_files import properties_text
 from tests.support.rest import call
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
@@ -48,7 +49,7 @@ def test_connectors_of_files_run_and_their_offsets_outlive_the_worker(
 ) -> None:
     config = heartbeat(target_cluster, unique("heartbeats"))
     properties, request = tmp_path / "one.txt", tmp_path / "two.txt"
-    properties.write_text("".join(f"{k}={v}\n" for k, v in {"name": "one", **config}.items()))
+    properties.write_text(properties_text({"name": "one", **config}))
     request.write_text(json.dumps({"name": "two", "config": config, "initial_state": "STOPPED"}))
     props = worker(target_cluster, tmp_path)
 

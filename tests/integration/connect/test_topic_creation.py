@@ -52,6 +52,26 @@ def test_what_no_group_matches_is_created_as_the_default_says(bench: Bench) -> N
     assert topic_config(bench.servers, bench.topic, "max.message.bytes") == "12345"
 
 
+def test_a_topic_is_created_for_the_first_record_that_a_filter_lets_through(bench: Bench) -> None:
+    """With the replication factor of the brokers."""
+    config = {
+        "topic_creation_default_partitions": "3",
+        "topic_creation_default_replication_factor": "-1",
+        "transforms": "keep",
+        "transforms_keep_type": "Filter",
+        "transforms_keep_predicate": "marked",
+        "transforms_keep_negate": "true",
+        "predicates": "marked",
+        "predicates_marked_type": "HasHeaderKey",
+    }
+    bench.put("RecordLane", **config, predicates_marked_name="absent")
+    bench.told("dropped 2")
+    assert not has_topic(bench.servers, bench.topic)
+    bench.put("RecordLane", "kept", **config, predicates_marked_name="lane")
+    bench.arrived("a:0", "a:1", "a:2")
+    assert partitions_of(bench) == 3
+
+
 def test_a_topic_that_exists_stays_as_it_is(bench: Bench) -> None:
     bench.topic = create_topic(bench.servers, "described", partitions=1)
     bench.put("RecordLane", **DEFAULT)

@@ -16,6 +16,7 @@ from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.java_connect import worker_properties
 from tests.support.ledgers import PLUGINS, staged
+from tests.support.properties_files import properties_text
 from tests.support.rest import call
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
@@ -34,7 +35,7 @@ class Program:
         self.first_id = f"{LOOPBACK}:{self._lease.port}"
         path = directory / "worker.properties"
         lines = {**properties, "listeners": self.url}
-        path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        path.write_text(properties_text(lines))
         command = [sys.executable, "-m", "api.cli.distributed", "--workers", str(COUNT), str(path)]
         with log.open("wb") as output:
             # Not guarded: what happens to the workers when this process dies is what is tested.
@@ -143,7 +144,7 @@ def test_wrong_properties_are_told_once(target_cluster: KafkaCluster, tmp_path: 
     path = tmp_path / "worker.properties"
     given = worker_properties(target_cluster.bootstrap_servers, unique("wrong"))
     lines = {**given, "connect.protocol": "loud"}
-    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    path.write_text(properties_text(lines))
     command = [sys.executable, "-m", "api.cli.distributed", "--workers", "2", str(path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=_WAIT_S, check=False)
     assert ended.returncode == 78

@@ -12,6 +12,7 @@ import pytest
 from deploy.brokers import KafkaCluster
 from tests.support.mirrors import mm2_properties
 from tests.support.producing import Record, numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.topics import create_topic, topic_names, unique
 
 TIMEOUT_S = 60.0
@@ -33,7 +34,7 @@ def properties(source: str, target: str, topic: str, **extra: str) -> dict[str, 
 
 def check(tmp_path: Path, props: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     path = tmp_path / "mm2.properties"
-    path.write_text("".join(f"{key} = {value}\n" for key, value in props.items()))
+    path.write_text(properties_text(props))
     command = [sys.executable, "-m", "api.cli.mirror_maker", "--check", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 

@@ -17,6 +17,7 @@ from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.mirrored import MirroredFlow, running
 from tests.support.monitoring import alert_metrics, dashboard_metrics
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.served import health_of, page
 from tests.support.waiting import wait_until
 
@@ -53,7 +54,7 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
         changes = {"metrics.listener": url, "topics.exclude": ".*ignored"}
         path = tmp_path / "mm2.properties"
         properties = flow.properties(changes)
-        path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        path.write_text(properties_text(properties))
 
         code, before = ask(path, "check", "--exit-code", "--rate", "10")
         assert code == 3

@@ -23,6 +23,7 @@ from tests.support.kerberized import MIRROR, jaas, kerberized
 from tests.support.mirrored import stop_cleanly
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.reading import numbers, read_partition
 from tests.support.served import rebalances, settled_rebalances
 from tests.support.topics import create_topic, end_offset, has_topic
@@ -101,7 +102,7 @@ def clusters(
 
 def check(folder: Path, properties: dict[str, str]) -> subprocess.CompletedProcess[str]:
     path = folder / "check.properties"
-    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     command = [sys.executable, "-m", "api.cli.mirror_maker", "--check", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=CHECK_S, check=False)
 

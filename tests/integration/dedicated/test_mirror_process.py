@@ -14,6 +14,7 @@ from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.served import health_of, metric, page
 from tests.support.topics import end_offset
 from tests.support.waiting import wait_until
@@ -190,7 +191,7 @@ def test_dedicated_mode_takes_limits_from_its_file_while_it_runs(
 
     def write(changes: Mapping[str, str]) -> None:
         merged = {**properties, **changes}
-        (tmp_path / "mm2.properties").write_text("".join(f"{k}={v}\n" for k, v in merged.items()))
+        (tmp_path / "mm2.properties").write_text(properties_text(merged))
 
     def copied() -> int:
         return end_offset(flow.target_servers, flow.remote(topic))

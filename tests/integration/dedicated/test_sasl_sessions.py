@@ -21,6 +21,7 @@ from tests.support.canaries import jaas_quoted
 from tests.support.delegation_tokens import TOKEN_BROKER, DelegationTokens
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.secure_listeners import LOGIN, SECRET, sasl_properties
 from tests.support.served import health_of, rebalances, settled_rebalances
 from tests.support.token_server import TokenServer, running_token_server, unsecured_token
@@ -223,7 +224,7 @@ def test_an_expired_delegation_token_is_named_with_its_remedy_and_a_new_one_goes
 
         produce(flow.source_servers, topic, numbered(10, start=10))
         token = tokens.create()
-        text = "".join(f"{key} = {value}\n" for key, value in properties().items())
+        text = properties_text(properties())
         path.write_text(text)
         flow.wait_records(topic, [20])
         wait_until(lambda: health_of(listener)["status"] == "healthy", WAIT_S, "a healthy flow")

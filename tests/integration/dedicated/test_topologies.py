@@ -12,6 +12,7 @@ import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.groups import commit, wait_group
+from tests.support.properties_files import properties_text
 from tests.support.reading import numbers, read_partition
 from tests.support.served import health_of
 from tests.support.topics import create_topic, end_offset
@@ -103,7 +104,7 @@ def test_flows_come_and_go_with_the_file_while_others_go_on(
 
     def write(flows: dict[str, dict[str, str]]) -> None:
         properties = three.properties(flows, served)
-        file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        file.write_text(properties_text(properties))
 
     def flows() -> set[str]:
         return {each["flow"] for each in health_of(listener)["connectors"]}
@@ -234,7 +235,7 @@ def test_a_flow_that_is_turned_off_gives_its_topics_up(
         # With its heartbeats the flow is still there, and says that it copies nothing.
         turned[f"{two.alias('A')}->{two.alias('B')}.emit.heartbeats.enabled"] = "true"
         file = tmp_path / "mm2.properties"
-        file.write_text("".join(f"{key} = {value}\n" for key, value in turned.items()))
+        file.write_text(properties_text(turned))
         two.wait_records("A", topic, 2 * COUNT)
     assert end_offset(two.servers("B"), topic) == COUNT
 

@@ -16,8 +16,9 @@ from deploy.brokers.ports import PortLease
 from tests.support.images import Images, missing
 from tests.support.machine import debian
 from tests.support.machine import missing as missing_for_debian
-from tests.support.mirrors import mm2_properties, properties_text
+from tests.support.mirrors import mm2_properties
 from tests.support.producing import numbered, produce
+from tests.support.properties_files import properties_text
 from tests.support.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 

@@ -23,6 +23,7 @@ from connectors.mirror.spark.audit import spark_engine
 from deploy.brokers import KafkaCluster
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import COMPRESSIONS, Record, numbered, produce, produce_transactions
+from tests.support.properties_files import properties_text
 from tests.support.reading import contents, read_partition
 from tests.support.topics import create_topic
 
@@ -226,7 +227,7 @@ def _properties_file(
 ) -> str:
     path = directory / "audited.properties"
     properties = flow.properties(extra)
-    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     return str(path)
 
 

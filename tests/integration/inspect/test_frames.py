@@ -17,6 +17,7 @@ from tests.support.groups import commit, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.offset_records import heartbeats, mapping, offset_syncs
 from tests.support.producing import numbered, produce, produce_transactions
+from tests.support.properties_files import properties_text
 from tests.support.topics import unique
 from tests.support.waiting import wait_until
 
@@ -52,7 +53,7 @@ def test_frames_show_what_the_mirrors_topics_hold(
         }
     )
     path = tmp_path / FILE
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     frames = MirrorFrames(spark, path)
     assert frames.table("offset_map").count() == frames.table("checkpoints").count() == 0
     (before,) = rows(frames.table("lag"))

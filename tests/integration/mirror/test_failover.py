@@ -15,6 +15,7 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.groups import commit, committed, consume, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import Record, numbered, produce, produce_transactions
+from tests.support.properties_files import properties_text
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, end_offsets
 from tests.support.waiting import wait_until
@@ -83,7 +84,7 @@ class Traffic:
 
 
 def write_properties(path: Path, properties: dict[str, str]) -> str:
-    path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    path.write_text(properties_text(properties))
     return str(path)
 
 

@@ -205,6 +205,32 @@ def test_what_is_lost_before_the_first_offset_is_stored_is_reported(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("once", [False, True], ids=["at-least-once", "exactly-once"])
+def test_records_after_an_offset_that_a_user_sets_back_are_copied_again(
+    once: bool, flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    """An offset is that of the last record that counts as copied."""
+    moved, reset, kept = flow.topic("moved"), flow.topic("reset"), flow.topic("kept")
+    with begun_flow(flow, tmp_path, logs, once=once) as mirror:
+        mirror.begun(moved, reset, kept)
+        for topic in (moved, reset, kept):
+            mirror.write(topic, 10)
+            mirror.copied(topic, *range(10))
+        mirror.stop()
+        offsets = [
+            {"partition": mirror.partition(moved), "offset": {"offset": 3}},
+            {"partition": mirror.partition(reset), "offset": None},
+        ]
+        path = f"/connectors/{mirror.name}/offsets"
+        mirror.group.accepted("PATCH", path, {"offsets": offsets})
+        mirror.resume()
+        mirror.copied(moved, *range(10), *range(4, 10))
+        mirror.copied(reset, *range(10), *range(10))
+        mirror.write(kept, 1, 10)
+        mirror.copied(kept, *range(11))
+
+
+@pytest.mark.slow
 def test_what_was_copied_and_not_stored_is_not_forgotten(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from connectors.mirrormaker1.offset_checker import group_rows
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime, kafka_runtime
 from tests.support.groups import committed
 from tests.support.mirrormaker1 import LAST_WITH_MM1, files, java_mm1, mm1
+from tests.support.pages import DOCS, blocks
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import contents, numbers, read_partition
 from tests.support.topics import alter_topic, create_topic, end_offsets, has_topic, unique
@@ -338,6 +339,35 @@ def test_a_message_handler_writes_what_it_returns(
     log = (logs / "mm1-1.log").read_text()
     assert f"LISTENER assigned [('{topic}', 0)]" in log
     assert f"LISTENER revoked [('{topic}', 0)]" in log
+
+
+def test_a_message_handler_writes_to_topics_by_date(
+    clusters: Clusters, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler of the page that says what to do instead of TimestampRouter."""
+    (handler,) = (
+        block.text
+        for block in blocks(DOCS / "how-to" / "transform-records.md")
+        if block.title == "by_day.py"
+    )
+    (clusters.directory / "by_day.py").write_text(handler)
+    # The last two milliseconds of a day, and the first two of the next.
+    midnight = 1_767_225_600_000
+    times = [midnight - 2, midnight, midnight - 1, midnight + 1]
+    topic = clusters.topic(copies=1)
+    sent = [
+        Record(b"v%d" % n, b"k", timestamp_ms=time, headers=(("n", b"%d" % n),))
+        for n, time in enumerate(times)
+    ]
+    with _also_on_path(monkeypatch, clusters.directory):
+        produce(clusters.source, topic, sent)
+        mirror = run(clusters.options("--include", topic, "--message.handler", "by_day:ByDay"))
+        clusters.wait_committed(topic, {0: 4})
+        assert mirror.stop(STOP_S) == 0
+    original = contents(read_partition(clusters.source, topic))
+    for day, expected in (("20251231", original[::2]), ("20260101", original[1::2])):
+        assert contents(read_partition(clusters.target, f"{topic}-{day}")) == expected
+    assert end_offsets(clusters.target, topic) == {0: 0}
 
 
 @contextmanager

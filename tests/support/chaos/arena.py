@@ -25,6 +25,7 @@ from tests.support.chaos.needs import faketime
 from tests.support.chaos.network import Network
 from tests.support.chaos.schedule import Need
 from tests.support.mirrored import MirroredFlow
+from tests.support.properties_files import properties_text
 
 __all__ = ["Arena", "MirrorWorker", "arena"]
 
@@ -60,7 +61,7 @@ class MirrorWorker:
         self._clock = directory / f"worker-{number}.clock"
         self.url = f"http://{place.host}:{self._lease.port}"
         lines = {**properties, "listeners": self.url}
-        self._path.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        self._path.write_text(properties_text(lines))
         self._process: GuardedProcess | None = None
         self.set_clock(0)
 

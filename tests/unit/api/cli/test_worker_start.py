@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from api.cli import distributed, standalone
+from tests.support.properties_files import properties_text
 from tests.support.waiting import wait_until
 
 REFUSED = "127.0.0.1:1"
@@ -37,7 +38,7 @@ def file(directory: Path, **more: str) -> str:
         **more,
     }
     path = directory / "worker.properties"
-    path.write_text("".join(f"{key}={value}\n" for key, value in props.items()))
+    path.write_text(properties_text(props))
     return str(path)
 
 

@@ -429,6 +429,14 @@ def test_a_herder_that_does_not_answer(herder: InMemoryHerder, c: str) -> None:
     assert answer.error == (500, "Request timed out. The worker is currently joining the group.")
 
 
+def test_a_request_that_tells_what_it_waited_for(herder: InMemoryHerder, c: str) -> None:
+    late = "Request timed out. The worker is currently performing multi-property validation."
+    herder.problems["delete_connector"] = DeadlineExceeded(late)
+    herder.state = WorkerHealth(ready=True, stage="The worker is currently joining the group.")
+
+    assert call(c, "DELETE", "/connectors/c").error == (500, late)
+
+
 def test_what_nobody_expected_is_answered_without_a_stack(herder: InMemoryHerder, c: str) -> None:
     herder.problems["delete_connector"] = KeyError("oops")
 

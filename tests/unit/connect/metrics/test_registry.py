@@ -106,3 +106,24 @@ def test_a_source_may_find_out_what_it_has_figures_of_when_it_is_read() -> None:
     found.clear()
     assert len(registry.collect()) == 1
     remove()
+
+
+def test_what_an_owner_registered_goes_with_it_and_nothing_else() -> None:
+    registry = MetricRegistry()
+    registry.register("jobs", {"job": "others"}, lambda: {"x": 0})
+    owned = registry.scoped({"flow": "f"}).owned()
+    removed = owned.register("jobs", {"job": "removed"}, lambda: {"x": 1})
+    owned.register("jobs", {"job": "kept"}, lambda: {"x": 2})
+
+    def jobs() -> list[str]:
+        return [sample.tags["job"] for sample in registry.collect("jobs")]
+
+    assert jobs() == ["others", "removed", "kept"]
+    assert owned.collect("jobs") == registry.collect("jobs")
+    removed()
+    removed()
+    assert jobs() == ["others", "kept"]
+    owned.close()
+    owned.close()
+    owned.register("jobs", {"job": "late"}, lambda: {"x": 3})()
+    assert jobs() == ["others"]

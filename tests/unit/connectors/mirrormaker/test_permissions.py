@@ -18,6 +18,7 @@ from connectors.mirrormaker.permissions import (
 )
 from connectors.mirrormaker.required_permissions import Feature, Pattern, RequiredPermission
 from deploy.site.permissions_reference import renewed
+from tests.support.properties_files import properties_text
 from tests.support.taken_permissions import named_by
 from tests.support.taken_permissions_page import all_rows, on_page
 
@@ -166,7 +167,7 @@ def test_the_command_prints_what_each_cluster_must_grant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "mm2.properties"
-    path.write_text("".join(f"{key} = {value}\n" for key, value in BASE.items()))
+    path.write_text(properties_text(BASE))
     arguments = ["acls", "--config", str(path), "--principal", "User:mirror"]
     assert mirror_client([*arguments, "--cluster", "A"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -4,6 +4,7 @@ rules that are ours."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ import pytest
 
 from api.rest.models import ConfigInfos as ConfigInfosModel
 from connect.config.definition import ConfigDef, ConfigProblem
+from connect.data.converters.base import Converter
+from connect.data.converters.byte_array import ByteArrayConverter
+from connect.data.predicates.record_is_tombstone import RecordIsTombstone
+from connect.data.transforms.filter import Filter
 from connect.plugin import SinkConnector, SinkTask
 from connect.runtime.errors import BadRequest
 from connect.runtime.plugins.override_policy import (
@@ -81,16 +86,43 @@ class Pipe(SinkConnector):
     def stop(self) -> None: ...
 
 
+class Expired(Filter):
+    def __init__(self) -> None:
+        raise ValueError("no licence")
+
+
+class ExpiredTest(RecordIsTombstone):
+    def __init__(self) -> None:
+        raise ValueError("no licence")
+
+
+class Unfinished(Converter):
+    """Has none of a converter's methods."""
+
+
+class Needy(ByteArrayConverter):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class Raising(ByteArrayConverter):
+    def __init__(self) -> None:
+        raise ValueError("no licence")
+
+
 def validator(
     policy: ConnectorClientConfigOverridePolicy | None = None,
     *,
     preflight: Preflight | None = None,
     exactly_once: bool = False,
+    more: Sequence[type] = (),
 ) -> ConfigValidator:
+    """`more`: plugins of people's own."""
     plugins = PluginRegistry(discover=False)
     register(plugins)
     plugins.register(LaneConnector)
-    plugins.register(Pipe)
+    for plugin in (Pipe, *more):
+        plugins.register(plugin)
     values = {"${env:N}": "3", "${env:SECRET}": "top-secret"}
     return ConfigValidator(
         plugins,
@@ -331,6 +363,38 @@ def test_what_sinks_say_of_their_topics(
     config: dict[str, str], found: dict[str, Sequence[str]]
 ) -> None:
     assert errors(validator().validate({**pipe(), **config})) == found
+
+
+@pytest.mark.parametrize("key", ["key.converter", "value.converter", "header.converter"])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Unfinished", "This class is abstract and cannot be created"),
+        ("Needy", "Could not instantiate class: .*missing 1 required positional argument"),
+        ("Raising", "Could not instantiate class: no licence"),
+    ],
+)
+def test_a_converter_that_cannot_be_made_is_refused_before_a_task_fails_for_it(
+    key: str, name: str, reason: str
+) -> None:
+    broken = validator(more=(Unfinished, Needy, Raising))
+    found = errors(broken.validate({**pipe(topics="t"), key: name}))
+    ((text,),) = found.values()
+    assert list(found) == [key]
+    assert re.search(f"^Invalid value .*{name} for configuration {key}: {reason}", text), text
+
+
+@pytest.mark.parametrize("section", ["transforms", "predicates"])
+def test_a_transformation_or_predicate_that_cannot_be_made_is_an_error_of_its_key(
+    section: str,
+) -> None:
+    name = "Expired" if section == "transforms" else "ExpiredTest"
+    own = {section: "x", f"{section}.x.type": name}
+    expired = validator(more=(Expired, ExpiredTest))
+    found = errors(expired.validate({**pipe(topics="t"), **own}))
+    ((text,),) = found.values()
+    assert list(found) == [f"{section}.x.type"]
+    assert text.endswith("Could not instantiate class: no licence"), text
 
 
 def test_a_herder_may_have_more_rules_for_the_common_keys() -> None:
