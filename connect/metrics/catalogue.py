@@ -151,6 +151,7 @@ _HELP: Mapping[str, Mapping[str, str]] = {
         "gc-collections-total": "Runs of the garbage collector.",
     },
     MIRROR_FLOW_GROUP: {
+        "on-spark": "1 if Spark copies, 0 if the worker does. Not in Java's MirrorMaker 2.",
         "source-late-seconds-total": "Seconds by which answers to fetches came later than source "
         "brokers may wait, where that is a second or more. Not in Java's MirrorMaker 2.",
         "record-age-seconds": "Ages of records when read: all records of a batch count with the "

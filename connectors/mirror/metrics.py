@@ -34,11 +34,13 @@ _LATELY_MS = 24 * 3_600_000
 class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
     flight, bytes fetched, histograms of their age and latency, and the seconds that answers of
-    source brokers were late. The copier's thread writes them; any thread may read them."""
+    source brokers were late. The copier's thread writes them; any thread may read them. `on_spark`:
+    whether Spark copies."""
 
-    __slots__ = ("acked", "age", "bytes", "fetched", "late_s", "latency", "waiting")
+    __slots__ = ("acked", "age", "bytes", "fetched", "late_s", "latency", "on_spark", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_spark: bool = False) -> None:
+        self.on_spark = on_spark
         self.late_s = 0.0
         self.fetched = self.acked = self.waiting = self.bytes = 0
         self.age, self.latency = DurationHistogram(), DurationHistogram()
@@ -74,6 +76,7 @@ class CopyTotals:
 
     def read(self) -> dict[str, MetricValue]:
         return {
+            "on-spark": float(self.on_spark),
             "source-late-seconds-total": self.late_s,
             "record-age-seconds": self.age.read(),
             "replication-latency-seconds": self.latency.read(),

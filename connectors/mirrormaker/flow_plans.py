@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.config.providers import ConfigProviders
+from connect.config.secrets import is_secret_name
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError
 from connect.runtime.distributed.group_config import DistributedConfig
@@ -19,6 +20,7 @@ from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.replication_loops import Loop, find_loops
 from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
 from connectors.spark.properties import MASTER as SPARK_MASTER
+from connectors.spark.properties import check_spark_properties, spark_properties
 
 __all__ = [
     "CHECKPOINT",
@@ -58,27 +60,40 @@ def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None)
         )
         for flow in config.flows(clusters)
     ]
-    _check_masters([plan for plan in plans if mirrors(plan)])
+    _check_spark([plan for plan in plans if mirrors(plan)])
     return plans
 
 
-def _check_masters(plans: Sequence[FlowPlan]) -> None:
-    """Raise `ConfigError` if Spark copies one of these flows, and they name different masters."""
-    sources = {plan.name: plan.connectors[SOURCE] for plan in plans}
-    on_spark = {name for name, props in sources.items() if copies_on_spark(props)}
-    flows: dict[str, str] = {}
-    for name, props in sources.items():
-        if name in on_spark or props.get(SPARK_MASTER):
-            flows.setdefault(props.get(SPARK_MASTER) or DEFAULT_SPARK_MASTER, name)
-    if on_spark and len(flows) > 1:
-        (first, one), (second, other) = list(flows.items())[:2]
-        raise ConfigError(
-            f"{one} names the Spark master {first} and {other} names {second}, but a process has "
-            "one Spark session: name the same master for both, or run each in a process with a "
-            "file of its own",
-            key=f"{other}.{SPARK_MASTER}",
-            value=second,
-        )
+def _check_spark(plans: Sequence[FlowPlan]) -> None:
+    """Raise `ConfigError` if flows configure different Spark sessions, or one that cannot be.
+
+    A flow without `spark.*` uses the session of the others, unless Spark is to copy it: then it
+    names the default."""
+    named: dict[str, dict[str, str]] = {}
+    for plan in plans:
+        props = plan.connectors[SOURCE]
+        given = spark_properties(props)
+        check_spark_properties(given)
+        if given or copies_on_spark(props):
+            named[plan.name] = {SPARK_MASTER: DEFAULT_SPARK_MASTER, **given}
+    (one, first), *others = named.items() if named else [("", {})]
+    for other, second in others:
+        for key in sorted(first.keys() | second.keys()):
+            if first.get(key) != second.get(key):
+                raise ConfigError(
+                    f"{_says(one, key, first)}, {_says(other, key, second)}, but a process has "
+                    "one Spark session: set the same for both, or run each flow in a process with "
+                    "a file of its own",
+                    key=f"{other}.{key}",
+                    value=None if is_secret_name(key) else second.get(key),
+                )
+
+
+def _says(flow: str, key: str, props: Mapping[str, str]) -> str:
+    """Return a flow's property in words, without values that may be secret."""
+    if key not in props:
+        return f"{flow} has no {key}"
+    return f"{flow} has {key}" if is_secret_name(key) else f"{flow} has {key}={props[key]}"
 
 
 def _is_wanted(connector: str, props: Mapping[str, str]) -> bool:

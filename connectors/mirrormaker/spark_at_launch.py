@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from connect.errors import ConnectError
+from connectors.mirror.config.checkpoint import TRANSLATION_ENGINE
 from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirror.topic_routes import TRANSFORM_KEY
 from connectors.spark.requirements import missing_pyspark
@@ -27,15 +28,26 @@ _LOG = logging.getLogger(__name__)
 def start_spark(flows: Iterable[tuple[str, Mapping[str, str]]]) -> None:
     """Begin to start the session of the first of these flows that Spark copies, and return at once.
     `flows`: names, and configs of source connectors. What prevents a session is the task's to
-    report."""
-    for name, props in flows:
-        if copies_on_spark(props):
-            if missing_pyspark() is None:
-                _start(name, props)
-            return
+    report.
+
+    It is started with all that any of the flows needs, because a session that copies would first
+    have to be drained before it can be restarted with more."""
+    known = dict(flows)
+    copied = next((name for name, props in known.items() if copies_on_spark(props)), None)
+    if copied is not None and missing_pyspark() is None:
+        _start(
+            copied,
+            known[copied],
+            kafka=any(_translates_on_spark(props) for props in known.values()),
+            frames=any(props.get(TRANSFORM_KEY, "").strip() for props in known.values()),
+        )
 
 
-def _start(name: str, props: Mapping[str, str]) -> None:
+def _translates_on_spark(props: Mapping[str, str]) -> bool:
+    return props.get(TRANSLATION_ENGINE, "").strip() == "spark"
+
+
+def _start(name: str, props: Mapping[str, str], *, kafka: bool, frames: bool) -> None:
     # Imported here: PySpark takes memory that a process without a session need not spend.
     from connectors.spark.session import shared_session
 
@@ -47,11 +59,12 @@ def _start(name: str, props: Mapping[str, str]) -> None:
             lease.release()
 
     _LOG.info("%s is copied on Spark: starting it while the worker joins its group", name)
-    frames = bool(props.get(TRANSFORM_KEY, "").strip())
     try:
         shared = shared_session()
         leases.append(
-            shared.acquire(name, props, frames=frames, on_ready=release, on_failed=release)
+            shared.acquire(
+                name, props, kafka=kafka, frames=frames, on_ready=release, on_failed=release
+            )
         )
     except ConnectError as error:
         _LOG.debug("no Spark at launch: %s", error)

@@ -23,17 +23,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
 from connect.clock import Deadline
 from connect.java_home import find_java
-from connectors.spark.errors import SparkUnavailable
+from connectors.spark.errors import SparkUnavailable, first_line
 from connectors.spark.jvm_command import driver_command, lower_cpu_priority, spark_home
 from connectors.spark.properties import properties_text
 from connectors.spark.requirements import NO_JAVA, TOO_NEW_JAVA
 
-__all__ = ["SparkJvm", "hush_accumulators"]
+__all__ = ["SparkJvm", "forget_context", "hush_accumulators", "is_stopped", "stop_context"]
 
 _LOG = logging.getLogger("connectors.spark.driver")
 
@@ -233,6 +235,33 @@ def hush_accumulators(context: SparkContext) -> None:
     # Each Spark release has other classes of this server.
     server: Any = context._accumulatorServer
     server.handle_error = ended
+
+
+def is_stopped(context: SparkContext) -> bool:
+    """Whether the context was stopped, or its JVM does not answer."""
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
+def stop_context(context: SparkContext) -> None:
+    """Stop the context, as far as its JVM answers."""
+    try:
+        context.stop()
+    except (Py4JError, OSError) as error:
+        _LOG.debug("Cannot stop Spark properly, ending its JVM: %s", first_line(error))
+
+
+def forget_context(context: SparkContext) -> None:
+    """Clear the class variables in which PySpark keeps the context and session, even of a dead
+    JVM."""
+    with SparkContext._lock:
+        if SparkContext._active_spark_context is context:
+            SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    if hasattr(SparkSession, "_activeSession"):
+        SparkSession._activeSession = None
 
 
 def _end(process: subprocess.Popen[str], timeout: float) -> None:

@@ -130,6 +130,7 @@ class SparkQueries:
             for timer in timers:
                 timer.cancel()
             self._end(error)
+            self._lease.give_back()
 
     def cancel(self, *, for_good: bool = False) -> None:
         """Cancel the current query; with `for_good`, later ones too."""

@@ -5,6 +5,9 @@ it. Nothing waits for it: a connector takes a lease, requests the session when i
 releases it when it has none (`rest`), and is called when there is a session. One thread owns
 everything. It starts the JVM, checks it, restarts it with a growing backoff when the JVM or its
 master is lost, and stops it when it was idle for some time. `close` ends it with the process.
+
+A session is never taken from a user. If another one needs what it lacks, such as Spark's Kafka
+source, that user waits until all others have rested; then the session is restarted for all.
 """
 
 from __future__ import annotations
@@ -15,9 +18,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -29,8 +30,15 @@ from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricValue
 from connectors.spark.connector_jars import check_connector_jars
 from connectors.spark.errors import SparkUnavailable, first_line
-from connectors.spark.jvm import SparkJvm, hush_accumulators
+from connectors.spark.jvm import (
+    SparkJvm,
+    forget_context,
+    hush_accumulators,
+    is_stopped,
+    stop_context,
+)
 from connectors.spark.properties import (
+    DEFAULT_MASTER,
     DRIVER_HOST,
     MASTER,
     check_spark_properties,
@@ -43,6 +51,7 @@ from connectors.spark.properties import (
     worker_properties,
 )
 from connectors.spark.requirements import is_submitted
+from connectors.spark.session_lease import SessionNeeds, SessionSettings, SparkLease
 from connectors.spark.session_state import SESSION_READY, SparkPhase, SparkState
 from connectors.spark.shipping import ship
 from connectors.spark.submitted import SubmittedJvm, submitted_properties
@@ -68,71 +77,6 @@ CLOSE_TIMEOUT_S = 5.0
 RETRY_FIRST_S, RETRY_CAP_S = 2.0, 60.0
 
 
-class _Wanted(NamedTuple):
-    """The required configuration of a session."""
-
-    given: dict[str, str]
-    kafka: bool
-    background: bool
-    """Whether only background jobs use it: its JVM has the lowest CPU priority."""
-    frames: bool
-    """Whether executors need what Python data sources need."""
-
-
-class SparkLease:
-    """One user's lease of the session, for any thread. The session exists, or is being started,
-    while a lease wants it."""
-
-    def __init__(
-        self,
-        shared: SharedSession,
-        on_ready: Callable[[], None],
-        on_failed: Callable[[], None],
-        *,
-        background: bool,
-    ) -> None:
-        self._shared = shared
-        self._on_ready = on_ready
-        self._on_failed = on_failed
-        self._wanting = False
-        self.background = background
-
-    def want(self, *, start: bool = True) -> SparkSession | None:
-        """Request the session until `rest` or `release`.
-
-        Returns None if it does not exist yet; `on_ready` is called once it does. With
-        `start=False`, it is requested only if it exists.
-        """
-        return self._shared._want(self, start)
-
-    def rest(self) -> None:
-        """End the request. The session stops after some idle time; `want` starts it again."""
-        self._shared._rest(self)
-
-    @property
-    def session(self) -> SparkSession | None:
-        """Return the session; None if there is none."""
-        return self._shared.session
-
-    @property
-    def state(self) -> SparkState:
-        return self._shared.state
-
-    def look(self) -> None:
-        """Check now whether the session still exists. Call it after a failure."""
-        self._shared._loop.wake()
-
-    def release(self) -> None:
-        """End the lease; implies `rest`."""
-        self._shared._release(self)
-
-    def _ready(self) -> None:
-        self._on_ready()
-
-    def _failed(self) -> None:
-        self._on_failed()
-
-
 class SharedSession:
     """Starts, shares and stops the session. `acquire`, `session`, `state` and `close` are for any
     thread."""
@@ -140,8 +84,8 @@ class SharedSession:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._leases: list[SparkLease] = []
-        self._wanted: _Wanted | None = None
-        self._running: _Wanted | None = None
+        self._wanted: SessionSettings | None = None
+        self._running: SessionSettings | None = None
         self._jvm: SparkJvm | SubmittedJvm | None = None
         self._context: SparkContext | None = None
         self._session: SparkSession | None = None
@@ -184,9 +128,11 @@ class SharedSession:
         owner's thread for each session that becomes ready while wanted; `on_failed`: there too, for
         each start that fails; both must not block. `background`: for work that can wait. While all
         users are so, a session on this machine has the lowest CPU priority. Raises `ConfigError`
-        for properties that no session can be made of.
+        for properties that no session can be made of, and, unless `background`, for another master
+        than that of the session that others use.
         """
-        lease = SparkLease(self, on_ready, on_failed, background=background)
+        needs = SessionNeeds(kafka, frames, background)
+        lease = SparkLease(self, on_ready, on_failed, needs)
         given = {**worker_properties(), **spark_properties(props)}
         check_spark_properties(given)
         with self._lock:
@@ -195,21 +141,22 @@ class SharedSession:
             before = self._wanted
             # Without other leases, the properties of the next user apply.
             counting = before.given if before is not None and self._leases else given
+            if not background:
+                _check_master(who, given, counting)
             idle_s = idle_timeout_s(props)
             self._idle_s = max(idle_s, self._idle_s) if self._leases else idle_s
-            with_kafka = kafka or (before is not None and before.kafka)
             self._leases.append(lease)
-            likeness = _Wanted(
+            self._wanted = SessionSettings(
                 counting,
-                with_kafka or has_kafka_connector(counting),
-                all(each.background for each in self._leases),
+                kafka or has_kafka_connector(counting) or (before is not None and before.kafka),
                 frames or (before is not None and before.frames),
+                all(each.needs.background for each in self._leases)
+                and is_local(counting.get(MASTER, DEFAULT_MASTER)),
             )
-            if before is not None and not before.background and self._session is not None:
-                # A restart only to lower the priority would cost more than it saves.
-                likeness = likeness._replace(background=False)
-            self._wanted = likeness
-            lease._wanting = wanted
+            lease.wanting = wanted
+            ready = wanted and self._lends_to(lease)
+            lease.holding = ready
+            starting = self._jvm if self._session is None and before != self._wanted else None
             ignored = sorted(key for key in given if given[key] != counting.get(key))
         if ignored:
             log.warning(
@@ -219,12 +166,11 @@ class SharedSession:
             )
         if before is None:
             self._loop.start()
-        elif wanted and self._session is not None and before == likeness:
+        elif ready:
             on_ready()
         elif wanted:
-            jvm = self._jvm
-            if before != likeness and jvm is not None:
-                jvm.give_up()
+            if starting is not None:
+                starting.give_up()
             self._loop.wake()
         return lease
 
@@ -248,27 +194,79 @@ class SharedSession:
         self._loop.stop(timeout)
         self._shut(SparkState(SparkPhase.STOPPED), timeout)
 
-    def _want(self, lease: SparkLease, start: bool) -> SparkSession | None:
+    # Called by leases.
+
+    def want(self, lease: SparkLease, start: bool) -> SparkSession | None:
         with self._lock:
-            session = self._session
-            if session is None and not start:
+            if self._lends_to(lease):
+                lease.wanting = lease.holding = True
+                return self._session
+            if not start:
                 return None
-            again, lease._wanting = lease._wanting, True
-        if session is None and not again:
+            again, lease.wanting = lease.wanting, True
+        if not again:
             self._loop.wake()
-        return session
+        return None
 
-    def _rest(self, lease: SparkLease) -> None:
+    def rest(self, lease: SparkLease) -> None:
         with self._lock:
-            if lease._wanting:
-                lease._wanting = False
+            if lease.wanting:
+                lease.wanting = False
                 self._last_wanted = SYSTEM_CLOCK.monotonic()
+        self.give_back(lease)
 
-    def _release(self, lease: SparkLease) -> None:
-        self._rest(lease)
+    def give_back(self, lease: SparkLease) -> None:
+        with self._lock:
+            lease.holding = False
+            waiting = self._restart_is_due()
+        if waiting:
+            self._loop.wake()
+
+    def release(self, lease: SparkLease) -> None:
+        self.rest(lease)
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
+
+    def session_of(self, lease: SparkLease) -> SparkSession | None:
+        with self._lock:
+            return self._session if self._suits(lease) else None
+
+    def state_of(self, lease: SparkLease) -> SparkState:
+        with self._lock:
+            running = self._running
+            if self._session is None or self._suits(lease) or running is None:
+                return self._state
+            missing = running.lacks(lease.needs) or "this user's properties"
+        reason = f"others use it without {missing}; it is restarted when they rest"
+        return SparkState(SparkPhase.BUSY, self._state.master, reason)
+
+    def is_asked_back(self) -> bool:
+        with self._lock:
+            return self._session is not None and self._restart_is_due()
+
+    def look(self) -> None:
+        self._loop.wake()
+
+    # With the lock.
+
+    def _suits(self, lease: SparkLease) -> bool:
+        """Whether the session that runs has what this user needs."""
+        running, wanted = self._running, self._wanted
+        return (
+            self._session is not None
+            and running is not None
+            and wanted is not None
+            and running.given == wanted.given
+            and not running.lacks(lease.needs)
+        )
+
+    def _restart_is_due(self) -> bool:
+        return any(lease.wanting and not self._suits(lease) for lease in self._leases)
+
+    def _lends_to(self, lease: SparkLease) -> bool:
+        """Whether the user may begin, or go on, to use the session."""
+        return self._suits(lease) and (lease.holding or not self._restart_is_due())
 
     def _new_loop(self) -> BackgroundLoop:
         # The process's, not of the flow that wants it first.
@@ -292,18 +290,28 @@ class SharedSession:
 
     def _wanting(self) -> list[SparkLease]:
         with self._lock:
-            return [lease for lease in self._leases if lease._wanting]
+            return [lease for lease in self._leases if lease.wanting]
 
     def _take_if_idle(self) -> bool:
         """Take the session from its users if it has been idle for long enough. Returns whether it
         did."""
         with self._lock:
             unused = SYSTEM_CLOCK.monotonic() - self._last_wanted
-            wanted = any(lease._wanting for lease in self._leases)
+            wanted = any(lease.wanting for lease in self._leases)
             if wanted or unused < self._idle_s:
                 return False
             self._session = None
         log.info("stopping Spark, idle for %.0f s", unused)
+        return True
+
+    def _take_if_unsuited(self) -> bool:
+        """Take the session from its users if one needs what it lacks, and no other one uses it now.
+        Returns whether it did."""
+        with self._lock:
+            if not self._restart_is_due() or any(lease.holding for lease in self._leases):
+                return False
+            self._session = None
+        log.info("restarting Spark, because its users need other properties")
         return True
 
     def _look(self) -> None:
@@ -311,14 +319,13 @@ class SharedSession:
         if self._take_if_idle():
             self._shut(SparkState(SparkPhase.IDLE, self._state.master), CLOSE_TIMEOUT_S)
             return
-        if self._wanted != self._running:
-            log.info("restarting Spark, because its users need other properties")
+        if self._take_if_unsuited():
             self._shut(SparkState(SparkPhase.STARTING, self._state.master), CLOSE_TIMEOUT_S)
             return
         jvm, context = self._jvm, self._context
         assert jvm is not None
         assert context is not None
-        if jvm.alive and not _is_stopped(context):
+        if jvm.alive and not is_stopped(context):
             return
         reason = f"lost: {jvm.last_words()}" if not jvm.alive else "lost: its master is gone"
         self._shut(SparkState(SparkPhase.FAILED, self._state.master, reason), CLOSE_TIMEOUT_S)
@@ -337,7 +344,7 @@ class SharedSession:
         try:
             if (address := _reach(master)) and "SPARK_LOCAL_IP" not in os.environ:
                 props.setdefault(DRIVER_HOST, address)
-            self._launch(wanted, props, low_priority=wanted.background and is_local(master))
+            self._launch(wanted, props)
         except (SparkUnavailable, ConfigError) as error:
             if self._wanted != wanted and not self._closed:
                 self._shut(self._state, CLOSE_TIMEOUT_S)
@@ -350,33 +357,38 @@ class SharedSession:
             reason = first_line(error)
             self._fail(master, reason)
             raise SparkUnavailable(f"Spark did not start on {master}: {reason}") from error
-        self._running = wanted
         self._starts += 1
         self._state = SparkState(SparkPhase.READY, master)
         SESSION_READY.set()
         log.info("Spark %s is ready on %s", self._session_version(), master)
-        for lease in self._wanting():
-            lease._ready()
+        with self._lock:
+            ready = [lease for lease in self._leases if lease.wanting and self._lends_to(lease)]
+            for lease in ready:
+                lease.holding = True
+        for lease in ready:
+            lease.on_ready()
 
     def _fail(self, master: str, reason: str) -> None:
         self._shut(SparkState(SparkPhase.FAILED, master, reason), CLOSE_TIMEOUT_S)
         for lease in self._wanting():
-            lease._failed()
+            lease.on_failed()
 
-    def _launch(self, wanted: _Wanted, props: dict[str, str], *, low_priority: bool) -> None:
+    def _launch(self, wanted: SessionSettings, props: dict[str, str]) -> None:
         away = wanted.frames and not is_local(props[MASTER])
         jvm: SparkJvm | SubmittedJvm
         if is_submitted():
             jvm = SubmittedJvm(props)
         else:
-            jvm = SparkJvm(props, low_priority=low_priority, own_directory=away)
+            jvm = SparkJvm(props, low_priority=wanted.background, own_directory=away)
         self._jvm = jvm
         jvm.start(Deadline(START_TIMEOUT_S))
         check_connector_jars(props)
         context = self._context = SparkContext(gateway=jvm.gateway, conf=jvm.conf)
         hush_accumulators(context)
         ship(context, jvm.directory, cache_directory(), frames=wanted.frames)
-        self._session = SparkSession(context)
+        session = SparkSession(context)
+        with self._lock:
+            self._running, self._session = wanted, session
 
     def _session_version(self) -> str:
         return self._session.version if self._session is not None else ""
@@ -388,20 +400,35 @@ class SharedSession:
     # Run by the owner's thread, or by the closing thread after the owner's has ended.
 
     def _shut(self, state: SparkState, timeout: float) -> None:
-        context, self._context, self._session = self._context, None, None
+        with self._lock:
+            context, self._context, self._session = self._context, None, None
+            for lease in self._leases:
+                lease.holding = False
         SESSION_READY.clear()
         jvm, self._jvm = self._jvm, None
         self._state = state
         if context is not None and jvm is not None and jvm.alive:
             stopping = threading.Thread(
-                target=_stop, args=(context,), name="spark-stop", daemon=True
+                target=stop_context, args=(context,), name="spark-stop", daemon=True
             )
             stopping.start()
             stopping.join(timeout)
         if jvm is not None:
             jvm.close(timeout)
         if context is not None:
-            _forget(context)
+            forget_context(context)
+
+
+def _check_master(who: str, given: Mapping[str, str], counting: Mapping[str, str]) -> None:
+    named, used = (each.get(MASTER, DEFAULT_MASTER) for each in (given, counting))
+    if named != used:
+        raise ConfigError(
+            f"{who} names the Spark master {named}, but others of this process use {used}, and a "
+            "process has one Spark session: name the same master, or run it in a process of its "
+            "own",
+            key=MASTER,
+            value=named,
+        )
 
 
 def _reach(master: str) -> str | None:
@@ -419,31 +446,6 @@ def _reach(master: str) -> str | None:
     if masters:
         raise SparkUnavailable(f"Cannot reach the Spark master {master}: {', '.join(reasons)}")
     return None
-
-
-def _is_stopped(context: SparkContext) -> bool:
-    try:
-        return bool(context._jsc.sc().isStopped())
-    except (Py4JError, OSError):
-        return True
-
-
-def _stop(context: SparkContext) -> None:
-    try:
-        context.stop()
-    except (Py4JError, OSError) as error:
-        log.debug("Cannot stop Spark properly, ending its JVM: %s", first_line(error))
-
-
-def _forget(context: SparkContext) -> None:
-    """Clear the class variables in which PySpark keeps the context and session, even of a dead
-    JVM."""
-    with SparkContext._lock:
-        if SparkContext._active_spark_context is context:
-            SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None
-    if hasattr(SparkSession, "_activeSession"):
-        SparkSession._activeSession = None
 
 
 _shared_lock = threading.Lock()

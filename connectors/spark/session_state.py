@@ -29,6 +29,8 @@ class SparkPhase(Enum):
     UNUSED = "unused"
     STARTING = "starting"
     READY = "ready"
+    BUSY = "busy"
+    """Ready, but without what one of its users needs; it is restarted when the others rest."""
     IDLE = "idle"
     """Stopped because it was idle."""
     FAILED = "failed"

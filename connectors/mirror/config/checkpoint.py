@@ -33,9 +33,12 @@ from connectors.mirror.config.source import SOURCE_CONFIG_DEF
 __all__ = [
     "CHECKPOINT_CONFIG_DEF",
     "CHECKPOINT_TASK_CONFIG_DEF",
+    "TRANSLATION_ENGINE",
     "CheckpointConfig",
     "CheckpointTaskConfig",
 ]
+
+TRANSLATION_ENGINE = "mirror.translation.engine"
 
 CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
     [
@@ -106,7 +109,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
         OFFSET_SYNCS_TOPIC_LOCATION,
         METRIC_NAMES_FORMATS,
         ConfigKey(
-            "mirror.translation.engine",
+            TRANSLATION_ENGINE,
             ConfigType.STRING,
             "auto",
             OneOf(("auto", "process", "spark")),
@@ -200,7 +203,7 @@ def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
         emit_checkpoints_interval_s=interval_s(parsed, "emit.checkpoints", zero_allowed=True),
         sync_group_offsets_interval_s=interval_s(parsed, "sync.group.offsets"),
         checkpoints_topic_replication_factor=parsed.integer("checkpoints.topic.replication.factor"),
-        mirror_translation_engine=_ENGINES[parsed.string("mirror.translation.engine")],
+        mirror_translation_engine=_ENGINES[parsed.string(TRANSLATION_ENGINE)],
         mirror_translation_spark_min_offsets=parsed.integer("mirror.translation.spark.min.offsets"),
         mirror_history_url=flow_history_url(parsed.secret(URL_KEY), parsed.originals),
         mirror_history_retention_days=parsed.integer(RETENTION_KEY),

@@ -62,13 +62,13 @@ def reached(partition: _Partition, position: int) -> Reached:
 class BaseSourceTask(TransferTask):
     """A source task of one flow."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, on_spark: bool = False) -> None:
         self._clock = clock
         self._sync_writer: OffsetSyncWriter | None = None
         self._beginnings: StartPositionTracker | None = None
         self._history: TaskHistory | None = None
         self._learn_by = 0.0
-        self._totals = CopyTotals()
+        self._totals = CopyTotals(on_spark=on_spark)
         self._remove_totals: Callable[[], None] = lambda: None
         self._partition_metrics = TaskPartitionMetrics()
 

@@ -15,7 +15,7 @@ from connect.errors import ConfigError
 from connectors.spark.job_runner import PeriodicJob, PeriodicWork
 from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
-from tests.support.spark import SPARK, ready_session, session_on
+from tests.support.spark import SPARK, START_S, ready_session, session_on
 from tests.support.waiting import wait_until
 
 WAIT_S = 30.0
@@ -117,6 +117,31 @@ def test_the_session_ends_when_nobody_wants_it_and_comes_back_when_somebody_does
         resting.release()
 
 
+def test_who_needs_more_waits_until_nobody_uses_the_session(spark: SparkSession) -> None:
+    """No query ends because another user needs Python data sources, Kafka or a priority."""
+    shared = shared_session()
+    copying = shared.acquire("copying", SPARK)
+    assert copying.session is spark
+    asking = shared.acquire("asking", SPARK, frames=True)
+    late = shared.acquire("late", SPARK, wanted=False)
+    try:
+        assert asking.session is None
+        assert str(asking.state).startswith("busy: others use it without what Python data sources")
+        assert copying.asked_back
+        assert copying.want() is spark
+        assert late.want() is None
+        shared._look()
+        assert spark.range(3).count() == 3
+        copying.give_back()
+        found = wait_until(lambda: asking.session, START_S, "the session that has more")
+        assert found is not spark
+        assert not copying.asked_back
+        assert copying.want() is late.want() is found
+    finally:
+        for lease in (copying, asking, late):
+            lease.release()
+
+
 def test_without_a_master_a_job_computes_in_the_process_and_says_why() -> None:
     shared = SharedSession()
     nowhere = {"spark.master": "spark://127.0.0.1:1"}
@@ -166,11 +191,11 @@ def test_a_connector_that_cannot_be_fetched_is_named() -> None:
 def test_the_next_user_s_properties_count_where_nobody_uses_the_session_any_more() -> None:
     shared = SharedSession()
     first = shared.acquire("first", {"spark.master": "spark://127.0.0.1:1"})
-    second = shared.acquire("second", {"spark.master": "spark://127.0.0.1:2"})
     try:
         wait_until(lambda: "spark://127.0.0.1:1:" in shared.state.reason, WAIT_S, "the first's")
+        with pytest.raises(ConfigError, match="second names the Spark master local"):
+            shared.acquire("second", SPARK)
         first.release()
-        second.release()
         shared.acquire("third", {"spark.master": "spark://127.0.0.1:3"})
         wait_until(lambda: "spark://127.0.0.1:3:" in shared.state.reason, WAIT_S, "the third's")
     finally:
@@ -238,6 +263,8 @@ def test_stop_cancels_what_spark_does(spark: SparkSession) -> None:
 
 def test_a_lost_driver_is_replaced(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     shared = shared_session()
+    # Without a user that is no background job, the next JVM would have the lowest CPU priority.
+    shared.acquire("a user in the foreground", SPARK, wanted=False)
     counts: list[int] = []
     with job(lambda session: counts.append(session.range(3).count()), interval_s=0.5) as made:
         wait_until(lambda: made.status.runs, WAIT_S, "a run")

@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 _LOOK_S = 0.5
 _RETRY_FIRST_S, _RETRY_CAP_S = 1.0, 30.0
-_STARTING = (SparkPhase.UNUSED, SparkPhase.IDLE, SparkPhase.STARTING)
+_PASSING = (SparkPhase.UNUSED, SparkPhase.IDLE, SparkPhase.STARTING, SparkPhase.BUSY)
 _STUCK_S = 300.0
 """A flight that has not ended so long after its task must have ended is cancelled: its process may
 hang, or Spark has no executor for it."""
@@ -132,6 +132,9 @@ class CopyJobs:
     # Methods of the thread that holds the lease.
 
     def _step(self) -> None:
+        if self._lease.asked_back:
+            self._drain()
+            return
         session = self._lease.want()
         if session is None:
             self._set(None, None)
@@ -152,6 +155,18 @@ class CopyJobs:
         self._say(None)
         self._cancel(only_stuck=True)
 
+    def _drain(self) -> None:
+        """Send nothing more out. Give the session back when nothing is in flight, in a later step
+        than the first: the owner may have looked at the slots just before."""
+        with self._lock:
+            drained = self._slots is None and not self._in_flight
+            self._slots = None
+            if drained:
+                self._session = None
+        self._say("waiting for Spark, which is restarted for another job")
+        if drained:
+            self._lease.give_back()
+
     def _set(self, session: SparkSession | None, slots: Slots | None) -> None:
         with self._lock:
             self._session, self._slots = session, slots
@@ -159,7 +174,7 @@ class CopyJobs:
     def _say(self, trouble: str | None) -> None:
         if trouble != self._trouble:
             if trouble is not None:
-                level = logging.INFO if self._lease.state.phase in _STARTING else logging.WARNING
+                level = logging.INFO if self._lease.state.phase in _PASSING else logging.WARNING
                 _LOG.log(level, "cannot copy %s: %s", self.name, trouble)
             elif self._trouble is not None:
                 _LOG.info("copying %s again", self.name)

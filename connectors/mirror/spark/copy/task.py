@@ -74,7 +74,7 @@ class SparkSourceTask(BaseSourceTask):
     """Copies the partitions of its assignment on Spark."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        super().__init__(clock)
+        super().__init__(clock, on_spark=True)
         self._board = PartitionBoard(on_loss=self._lost)
         self._jobs: CopyJobs | None = None
         self._flights: Flights | None = None

@@ -143,6 +143,7 @@ def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> Non
     assert shown["consumer-metrics", "consumer"] == {"incoming-byte-total": totals.bytes}
     assert shown["producer-metrics", "producer"] == {"outgoing-byte-total": totals.bytes}
     assert totals.bytes > 0
+    assert shown["MirrorFlow", "0"]["on-spark"] == 0.0
     remove()
     assert [each.group for each in registry.collect()] == ["metrics-registry"]
 

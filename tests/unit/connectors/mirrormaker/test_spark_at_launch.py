@@ -17,7 +17,11 @@ CLUSTER = {"spark.master": "spark://m:7077"}
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
-    monkeypatch.setattr(spark_at_launch, "_start", lambda name, _props: names.append(name))
+
+    def start(name: str, _props: Mapping[str, str], *, kafka: bool, frames: bool) -> None:
+        names.append(name + " kafka" * kafka + " frames" * frames)
+
+    monkeypatch.setattr(spark_at_launch, "_start", start)
     return names
 
 
@@ -27,6 +31,17 @@ def test_the_first_flow_that_spark_copies_starts_it(
 ) -> None:
     start_spark([("A->B", WORKER), ("B->A", props), ("A->C", LOCAL)])
     assert started == ["B->A"]
+
+
+def test_it_has_all_that_any_flow_needs(started: list[str]) -> None:
+    start_spark(
+        [
+            ("A->B", LOCAL),
+            ("A->C", {**WORKER, "mirror.translation.engine": "spark"}),
+            ("A->D", {**LOCAL, "mirror.transform": "SELECT * FROM records"}),
+        ]
+    )
+    assert started == ["A->B kafka frames"]
 
 
 @pytest.mark.parametrize(

@@ -347,14 +347,34 @@ TWO_FLOWS = {
         {"A->B.spark.master": "spark://b:7077", "A->C.spark.master": "spark://c:7077"},
         {"A->B.spark.master": "spark://b:7077", "A->C.mirror.engine": "spark"},
         {"A->B.spark.master": "spark://b:7077", "A->C.spark.master": "local[2]"},
+        {"spark.master": "spark://b:7077", "A->C.spark.executor.memory": "4g"},
+        {
+            "mirror.engine": "worker",
+            "A->B.spark.master": "spark://b:7077",
+            "A->C.spark.master": "spark://c:7077",
+        },
     ],
 )
 def test_flows_of_a_process_that_name_different_sparks_are_refused(named: dict[str, str]) -> None:
     made = of({**TWO_FLOWS, **named})
     with pytest.raises(ConfigError, match="a process has one Spark session") as raised:
         plan_flows(made)
-    assert "spark://b:7077" in str(raised.value)
+    assert raised.value.key is not None
+    assert raised.value.key.startswith("A->C.spark.")
     plan_flows(made, ["B"])
+
+
+def test_the_values_of_secret_spark_properties_are_not_told() -> None:
+    made = of({**TWO_FLOWS, "A->B.spark.s.password": "one", "A->C.spark.s.password": "two"})
+    with pytest.raises(ConfigError) as raised:
+        plan_flows(made)
+    assert "one" not in str(raised.value).split("but a process")[0]
+    assert raised.value.value is None
+
+
+def test_spark_connect_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match="Spark Connect is not supported"):
+        plan_flows(of({"spark.remote": "sc://host"}))
 
 
 @pytest.mark.parametrize(
@@ -362,8 +382,7 @@ def test_flows_of_a_process_that_name_different_sparks_are_refused(named: dict[s
     [
         {"spark.master": "spark://b:7077"},
         {"A->B.spark.master": "spark://b:7077"},
-        {"A->B.spark.master": "local[1]", "A->C.spark.master": "local[2]"},
     ],
 )
-def test_flows_that_name_one_spark_or_only_have_jobs_on_it_are_not(named: dict[str, str]) -> None:
+def test_flows_that_name_one_spark_or_none_are_not(named: dict[str, str]) -> None:
     plan_flows(of({**TWO_FLOWS, **named}))
