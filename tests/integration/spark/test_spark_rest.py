@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 
 from deploy.brokers import KafkaCluster
 from tests.support.distributed import Group, worker_group
+from tests.support.groups import commit
 from tests.support.java_connect import worker_properties
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import ReadRecord, contents, read_partition
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.timeout(600)
 WAIT_S = 240.0
 NAME = "on-spark"
 WITHOUT, ONCE = "disabled", "enabled"
+STARTS = "kafka_connect_spark_session_start_count"
 
 
 class Steered:
@@ -135,6 +137,10 @@ class Steered:
         ((_, value),) = metric(self.group.first.url, name, connector=NAME)
         return value
 
+    def starts(self) -> float:
+        """How often a session of Spark was started."""
+        return max((value for _, value in metric(self.group.first.url, STARTS)), default=0)
+
     def offsets(self) -> dict[str, int]:
         found = self.ask("GET", "offsets").json()["offsets"]
         return {each["partition"]["topic"]: each["offset"]["offset"] for each in found}
@@ -233,6 +239,41 @@ def test_paused_restarted_stopped_and_on_another_engine_it_copies_each_record_on
     steered.shows("STOPPED")
     assert steered.offsets() == {first: 189, second: 49}
     steered.each_once()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steered", [WITHOUT], indirect=True)
+def test_a_translation_that_needs_more_of_spark_does_not_end_its_shards(
+    steered: Steered, logs: Path
+) -> None:
+    """The session is restarted with Spark's Kafka source between two shards, not during one."""
+    topic = steered.topic("t")
+    steered.write(topic, 200)
+    steered.group.create(NAME, steered.config())
+    steered.arrived()
+    group = unique("group")
+    commit(steered.source, group, {(topic, 0): 150})
+    checkpoints = steered.config(groups=group, emit_checkpoints_interval_seconds="1") | {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
+        "mirror.translation.engine": "spark",
+        "checkpoints.topic.replication.factor": "1",
+    }
+
+    steered.group.create("checkpoints", checkpoints)
+    written = 200
+    while steered.starts() != 2:
+        written += 50
+        assert written < 20_000, "no second session"
+        steered.write(topic, 50)
+        steered.arrived()
+    wait_until(lambda: end_offset(steered.target, "A.checkpoints.internal"), WAIT_S, "a checkpoint")
+    steered.write(topic, 50)
+    steered.arrived()
+
+    steered.each_once()
+    (log,) = logs.glob("worker-*.log")
+    assert "restarting Spark" in log.read_text()
+    assert "a shard failed" not in log.read_text()
 
 
 @pytest.mark.slow
