@@ -25,8 +25,9 @@ FUZZ_SECONDS ?= 20
 # The seeds of simulated runs: FIRST-LAST, or one.
 SEEDS ?= 0-1000
 
-# Runs a suite and adds a line to docs/contributing/test-runs.md. $(1): the suite; $(2): the part of it that runs, if not all.
-record = $(BIN)/python -m tests.runs record $(1) $(if $(strip $(2)),--part "$(strip $(2))") --
+# Runs a suite and adds a line to docs/contributing/test-runs.md. $(1): the suite; $(2): variables that choose what
+# of it runs. The line names them, as it does those that tests read themselves (tests/runs/suites.py).
+record = $(2) $(BIN)/python -m tests.runs record $(1) --
 COUNTED_PYTEST := $(PYTEST) -p tests.runs.counts
 
 RUNTIME_STAMP := $(VENV)/.installed
@@ -143,19 +144,20 @@ bench: install-test brokers
 # Random schedules by their seeds: make faults FAULT_SEED=5-12 FAULT_MINUTES=1
 # The tests read FAULT_SEED, FAULT_MINUTES, FAULT_FORM and FAULT_WITHOUT themselves.
 faults: install-test brokers
-	$(call record,faults,$(if $(FAULT_SEED),FAULT_SEED=$(FAULT_SEED))) $(COUNTED_PYTEST) \
+	$(call record,faults) $(COUNTED_PYTEST) \
 		$(if $(FAULT_SEED),tests/faults/test_random_schedules.py -k asked,tests/faults)
 
 fuzz: install-test
-	$(call record,fuzz) $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	$(call record,fuzz,FUZZ_SECONDS=$(FUZZ_SECONDS)) $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # One world by its name: make simulate WORLD=copier SEEDS=17
 simulate: install-test
-	$(call record,simulate,$(if $(WORLD),WORLD=$(WORLD)) $(if $(findstring -,$(SEEDS)),,SEEDS=$(SEEDS))) \
+	$(call record,simulate,WORLD=$(WORLD) SEEDS=$(SEEDS)) \
 		$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(WORLD),--world $(WORLD))
 
+# One world after another, where one run of all takes too long: make mutants WORLD=copier
 mutants: install-test
-	$(call record,mutants) $(BIN)/python -m tests.simulation.mutants
+	$(call record,mutants,WORLD=$(WORLD)) $(BIN)/python -m tests.simulation.mutants $(if $(WORLD),--world $(WORLD))
 
 status: install-test
 	@$(BIN)/python -m tests.runs status

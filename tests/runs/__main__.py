@@ -1,10 +1,11 @@
 """Records when a test suite ran, and says which suites are due.
 
-    python -m tests.runs record SUITE [--part TEXT] -- COMMAND...
+    python -m tests.runs record SUITE -- COMMAND...
     python -m tests.runs status
 
 `record` runs a command, adds a line to the table in docs/contributing/test-runs.md, and ends
-with the status of the command. That the line cannot be written is a warning.
+with the status of the command. The line names the environment variables that chose what ran
+(`tests/runs/suites.py`). That the line cannot be written is a warning.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from tests.runs.counts import counting_environment, read_counts
-from tests.runs.history import PASSED, WHOLE, Run, append_run, read_runs
+from tests.runs.history import PASSED, Run, append_run, newest_by_part, read_runs
 from tests.runs.revisions import changes_since, revision
 from tests.runs.suites import SUITES, Suite
 
@@ -30,9 +31,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = "docs/contributing/test-runs.md"
 
 
-def record(
-    suite: str, command: Sequence[str], *, part: str = WHOLE, root: Path = ROOT, page: str = PAGE
-) -> int:
+def record(suite: str, command: Sequence[str], *, root: Path = ROOT, page: str = PAGE) -> int:
     """Run a command, and record it as a run of a suite; the exit status of the command, or 128 and
     the signal that ended it."""
     commit = revision(root, page)
@@ -44,7 +43,7 @@ def record(
         counts = read_counts(told)
     run = Run(
         suite=suite,
-        part=part,
+        ran=SUITES[suite].ran(os.environ),
         began=f"{began:%Y-%m-%d %H:%M}",
         commit=commit,
         result=PASSED if status == 0 else f"failed with status {status}",
@@ -93,22 +92,30 @@ def _duration(seconds: float) -> str:
 def status_lines(
     suites: Mapping[str, Suite] = SUITES, *, root: Path = ROOT, page: str = PAGE
 ) -> list[str]:
-    """One line for each suite: its last whole run, and whether its code has changed since."""
+    """Whether each suite's code has changed since its last whole run: one line for each suite, or
+    for each of its parts where these ran by themselves."""
     try:
         runs = read_runs((root / page).read_text(encoding="utf-8"))
     except FileNotFoundError:
         runs = []
-    width = max(map(len, suites))
-    lines = []
+    found: list[tuple[str, str]] = []
     for name, suite in suites.items():
-        own = [run for run in runs if run.suite == name and run.part == WHOLE]
-        said = _said(own[-1], suite, root) if own else "DUE      never ran"
-        lines.append(f"{name:{width}}  {said}")
-    return lines
+        newest = newest_by_part(suite, [run for run in runs if run.suite == name])
+        if len(newest) == len(suite.parts) and len(set(map(id, newest.values()))) == 1:
+            found.append((name, _said(next(iter(newest.values())), suite, root)))
+        elif not newest:
+            found.append((name, f"DUE      no run was whole, which is {suite.needed()}"))
+        else:
+            for part in suite.parts:
+                run = newest.get(part)
+                said = _said(run, suite, root) if run else "DUE      never ran whole"
+                found.append((f"{name} {part}", said))
+    width = max(len(name) for name, _ in found)
+    return [f"{name:{width}}  {said}" for name, said in found]
 
 
 def _said(run: Run, suite: Suite, root: Path) -> str:
-    last = f"{run.result} {run.began} at {run.commit} ({run.counts})"
+    last = f"{run.result} {run.began} at {run.commit} ({run.ran}: {run.counts})"
     changes = changes_since(root, run.revision, suite.paths)
     if changes is None:
         return f"UNKNOWN  {last}; git cannot compare that commit with this code"
@@ -125,14 +132,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="action", required=True)
     recording = commands.add_parser("record", help="run a command as a suite")
     recording.add_argument("suite", choices=sorted(SUITES))
-    recording.add_argument("--part", default=WHOLE, help="which part of the suite this is")
     recording.add_argument("command", nargs="+", help="after --")
     commands.add_parser("status", help="which suites are due")
     arguments = parser.parse_args(argv)
     if arguments.action == "status":
         print("\n".join(status_lines()))
         return 0
-    return record(arguments.suite, arguments.command, part=arguments.part)
+    return record(arguments.suite, arguments.command)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,24 @@ import pytest
 from tests.fuzz import __main__ as fuzz
 from tests.runs.__main__ import PAGE, ROOT, record, status_lines
 from tests.runs.counts import counting_environment, note, read_counts
-from tests.runs.history import MOST_RUNS, WHOLE, Run, append_run, read_runs
+from tests.runs.history import MOST_RUNS, Run, append_run, read_runs
 from tests.runs.revisions import UNKNOWN
-from tests.runs.suites import SUITES, Suite
+from tests.runs.suites import ALL, SUITES, Suite
+from tests.simulation.worlds import WORLDS
 
-RUN = Run("slow", WHOLE, "2026-01-01 10:00", "abc", "passed", "3 passed", "2 s")
+RUN = Run("slow", ALL, "2026-01-01 10:00", "abc", "passed", "3 passed", "2 s")
 SUITE = {"slow": Suite(("code",))}
+SIMULATE = {"simulate": replace(SUITES["simulate"], paths=("code",))}
+SIMULATED = replace(RUN, suite="simulate", ran="SEEDS=0-1000", counts="4 worlds, 1,001 seeds each")
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+@pytest.fixture(autouse=True)
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the environment limits a run."""
+    for suite in SUITES.values():
+        for name in suite.variables:
+            monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -78,19 +89,92 @@ def test_the_oldest_runs_of_a_suite_are_dropped(root: Path) -> None:
     append_run(root / PAGE, replace(RUN, suite="fuzz"))
     for number in range(MOST_RUNS + 5):
         append_run(root / PAGE, replace(RUN, counts=str(number)))
-        append_run(root / PAGE, replace(RUN, part="SEEDS=1", counts=str(number)))
+        append_run(root / PAGE, replace(RUN, ran="FAULT_WITHOUT=disks", counts=str(number)))
     runs = recorded(root)
     assert runs[0].suite == "fuzz"
     last = [str(number) for number in range(5, MOST_RUNS + 5)]
-    assert [run.counts for run in runs if run.suite == "slow" and run.part == WHOLE] == last
-    assert [run.counts for run in runs if run.part != WHOLE] == last
+    assert [run.counts for run in runs if run.suite == "slow" and run.ran == ALL] == last
+    assert [run.counts for run in runs if run.ran == "FAULT_WITHOUT=disks"] == last
 
 
-def test_a_run_tells_its_counts(root: Path) -> None:
+def test_runs_of_less_drop_neither_a_whole_run_nor_the_widest(root: Path) -> None:
+    kept = [
+        SIMULATED,
+        replace(SIMULATED, ran="WORLD=groups SEEDS=0-1000"),
+        replace(SIMULATED, ran="WORLD=copier SEEDS=1-30000", counts="30,000 seeds each"),
+    ]
+    for run in kept:
+        append_run(root / PAGE, run)
+    for number in range(MOST_RUNS + 5):
+        seed = f"WORLD=copier SEEDS={number}-{number + 9}"
+        append_run(root / PAGE, replace(SIMULATED, ran=seed, counts="10 seeds each"))
+        copier = "WORLD=copier SEEDS=0-1000"
+        append_run(root / PAGE, replace(SIMULATED, ran=copier, counts="1,001 seeds each"))
+    runs = recorded(root)
+    assert runs[:3] == kept
+    assert len(runs) == 3 + 2 * MOST_RUNS
+
+
+def test_a_line_names_the_range_of_seeds_and_everything_else_that_limits_a_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEDS", "0-5")
+    monkeypatch.setenv("WORLD", "")  # as make sets one that is not given
+    monkeypatch.setenv("FAULT_WITHOUT", "disks,clock")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k quick")
+    for suite in ("simulate", "slow", "fuzz"):
+        record(suite, python(""), root=root)
+    assert [run.ran for run in recorded(root)] == [
+        "SEEDS=0-5",
+        "FAULT_WITHOUT=disks,clock 'PYTEST_ADDOPTS=-k quick'",
+        ALL,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("suite", "ran", "parts"),
+    [
+        ("simulate", "SEEDS=0-1000", set(WORLDS)),
+        ("simulate", "SEEDS=0-30000", set(WORLDS)),
+        ("simulate", "WORLD=copier SEEDS=0-1000", {"copier"}),
+        ("simulate", "SEEDS=0-999", set()),
+        ("simulate", "SEEDS=1-30000", set()),
+        ("simulate", "SEEDS=1000", set()),
+        ("simulate", "SEEDS=", set()),
+        ("simulate", "WORLD=copier", set()),
+        ("simulate", "WORLD=other SEEDS=0-1000", set()),
+        ("simulate", ALL, set()),
+        ("mutants", ALL, set(WORLDS)),
+        ("mutants", "WORLD=groups", {"groups"}),
+        ("mutants", "some of them", set()),
+        ("mutants", "half 'of them", set()),
+        ("fuzz", "FUZZ_SECONDS=20", {ALL}),
+        ("fuzz", "FUZZ_SECONDS=120", {ALL}),
+        ("fuzz", "FUZZ_SECONDS=5", set()),
+        ("fuzz", ALL, set()),
+        ("slow", ALL, {ALL}),
+        ("slow", "FAULT_WITHOUT=clock", set()),
+        ("slow", "'PYTEST_ADDOPTS=-k quick'", set()),
+        ("faults", ALL, {ALL}),
+        ("faults", "FAULT_SEED=1-9", set()),
+        ("faults", "FAULT_WITHOUT=clock", set()),
+        ("bench", ALL, {ALL}),
+    ],
+)
+def test_a_whole_run_of_each_suite(suite: str, ran: str, parts: set[str]) -> None:
+    assert SUITES[suite].covers(ran) == parts
+
+
+def test_worlds_that_are_recorded_are_those_there_are() -> None:
+    assert {SUITES[name].parts for name in ("simulate", "mutants")} == {tuple(WORLDS)}
+
+
+def test_a_run_tells_its_counts(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD", "copier")
     program = "from tests.runs.counts import note; note({'seeds': 1000, 'findings': 0})"
-    assert record("simulate", python(program), part="WORLD=copier", root=root) == 0
+    assert record("simulate", python(program), root=root) == 0
     (run,) = recorded(root)
-    assert (run.suite, run.part, run.result) == ("simulate", "WORLD=copier", "passed")
+    assert (run.suite, run.ran, run.result) == ("simulate", "WORLD=copier", "passed")
     assert run.counts == "1,000 seeds, 0 findings"
     assert run.commit == UNKNOWN
 
@@ -191,7 +275,7 @@ def test_the_commit_is_named_and_whether_files_differ_from_it(repository: Path) 
 
 @needs_git
 def test_a_suite_is_due_once_its_code_changes(repository: Path) -> None:
-    assert "DUE      never ran" in status(repository)
+    assert "DUE      no run was whole, which is all of it" in status(repository)
     record("slow", python(""), root=repository)
     assert "current  passed" in status(repository)
     commit(repository, "other/b", "Change what it does not cover")
@@ -206,11 +290,38 @@ def test_a_suite_is_due_once_its_code_changes(repository: Path) -> None:
 
 
 @needs_git
-def test_a_run_of_a_part_or_one_that_failed_is_not_enough(repository: Path) -> None:
-    record("slow", python(""), part="FAULT_SEED=7", root=repository)
-    assert "DUE      never ran" in status(repository)
+def test_a_narrower_run_or_one_that_failed_is_not_enough(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as limited:
+        limited.setenv("FAULT_WITHOUT", "clock")
+        record("slow", python(""), root=repository)
+    assert "DUE      no run was whole" in status(repository)
     record("slow", python("raise SystemExit(1)"), root=repository)
     assert "FAILED   failed with status 1" in status(repository)
+
+
+@needs_git
+def test_worlds_that_ran_one_by_one_are_as_good_as_all_at_once(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate(seeds: str, world: str = "") -> list[list[str]]:
+        monkeypatch.setenv("SEEDS", seeds)
+        monkeypatch.setenv("WORLD", world)
+        record("simulate", python(""), root=repository)
+        return [line.split()[:3] for line in status_lines(SIMULATE, root=repository)]
+
+    def current(*worlds: str) -> list[list[str]]:
+        return [["simulate", each, "current" if each in worlds else "DUE"] for each in WORLDS]
+
+    assert simulate("0-1000", "copier") == current("copier")
+    assert simulate("0-5", "groups") == current("copier")
+    for world in ("groups", "mirror", "workers"):
+        last = simulate("0-1000", world)
+    assert last == current(*WORLDS)
+    commit(repository, "code/b", "Change its code")
+    assert simulate("0-2000", "mirror") == current("mirror")
+    assert simulate("0-1000") == [["simulate", "current", "passed"]]
 
 
 @needs_git
@@ -233,4 +344,4 @@ def test_the_decoders_that_are_fuzzed_are_covered() -> None:
 
 def test_the_page_of_this_project_is_one() -> None:
     assert {run.suite for run in read_runs((ROOT / PAGE).read_text())} <= set(SUITES)
-    assert [line.split()[0] for line in status_lines()] == list(SUITES)
+    assert {line.split()[0] for line in status_lines()} == set(SUITES)
