@@ -1,4 +1,4 @@
-"""A partition whose leader was away is found as soon as it is back."""
+"""A partition whose leader was away is found as soon as it is back, or another leads it."""
 
 from __future__ import annotations
 
@@ -52,5 +52,25 @@ def test_ends_of_a_log_are_known_again_when_its_leader_is_back(
             node.start(TIMEOUT_S)
             wait_until(leader, TIMEOUT_S, "a leader again")
             wait_until(known, TIMEOUT_S, "the end, before librdkafka looks by itself")
+        finally:
+            admin.close()
+
+
+@pytest.mark.slow
+def test_ends_of_a_log_are_known_though_the_leader_that_was_known_stays_away(
+    kafka: KafkaRuntime, logs: Path
+) -> None:
+    """A task that began while such a broker was away waited for it for a minute."""
+    with KafkaCluster(3, name="silent", kafka=kafka, logs=logs) as cluster:
+        topic = create_topic(cluster.bootstrap_servers, replication=3)
+        key = (topic, 0)
+        admin = Admin({"bootstrap.servers": cluster.bootstrap_servers})
+        try:
+            assert admin.end_offsets([key], TIMEOUT_S) == {key: 0}
+            found = other(cluster.bootstrap_servers).list_topics(topic, TIMEOUT_S).topics[topic]
+            leader = cluster.node(found.partitions[0].leader)
+            leader.pause()
+            assert admin.end_offsets([key], TIMEOUT_S) == {key: 0}
+            leader.resume()
         finally:
             admin.close()

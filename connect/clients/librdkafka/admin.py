@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import confluent_kafka
@@ -33,7 +34,8 @@ from connect.clients.librdkafka.descriptions import (
     topic_description,
 )
 from connect.clients.permissions import Operation
-from connect.errors import ConnectError
+from connect.clock import Deadline
+from connect.errors import ConnectError, DeadlineExceeded
 from connect.protocol.error_codes import ErrorCode, code_facts
 from connect.topic_partition import TopicPartition
 
@@ -41,6 +43,10 @@ __all__ = ["DEFAULT_TIMEOUT_S", "Admin"]
 
 DEFAULT_TIMEOUT_S = 60.0
 """Java's default.api.timeout.ms."""
+
+_PATIENCE_S = 5.0
+"""So long the first query for offsets waits for a leader that does not answer; the next ones twice
+as long each."""
 
 
 # Topics that brokers themselves call internal (Java's `Topic`). Java's listings omit them too.
@@ -364,19 +370,33 @@ class Admin(AdminConnection):
     def _listed(
         self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
     ) -> dict[TopicPartition, Any]:
-        try:
-            return self._listed_once(query, which, timeout)
-        except ConnectError as error:
-            code = broker_code(error)
-            if code is None or not code_facts(code).stale_metadata:
-                raise
-            # librdkafka queries the leaders in its cache, with their epochs, and keeps doing so
-            # after this error. If its cache has no leader, it sends no query. Only a metadata
-            # request refreshes the cache, and its own comes after minutes. The request is for all
-            # topics because asking for one by name may create it.
-            with translated("Looking for the leaders of topics"):
-                self._open().list_topics(timeout=timeout)
-            return self._listed_once(query, which, timeout)
+        """librdkafka queries the leaders in its cache, with their epochs, and keeps doing so after
+        an error. If its cache has no leader, it sends no query. A query waits for the leader that
+        it was made for: one that is away, until its timeout, though another leads by then. So each
+        has a part of the time only, and the leaders are looked up before the next."""
+        deadline = Deadline(timeout)
+        patience, stale = _PATIENCE_S, False
+        while True:
+            try:
+                return self._listed_once(query, which, min(patience, deadline.remaining()))
+            except DeadlineExceeded:
+                if deadline.expired():
+                    raise
+                patience *= 2
+                with suppress(ConnectError):  # until the time is up
+                    self._look_up_leaders(min(patience, deadline.remaining()))
+            except ConnectError as error:
+                code = broker_code(error)
+                if stale or code is None or not code_facts(code).stale_metadata:
+                    raise
+                stale = True
+                self._look_up_leaders(deadline.remaining())
+
+    def _look_up_leaders(self, timeout: float) -> None:
+        """Only a metadata request refreshes librdkafka's cache, and its own comes after minutes.
+        The request is for all topics because asking for one by name may create it."""
+        with translated("Looking for the leaders of topics"):
+            self._open().list_topics(timeout=max(1.0, timeout))
 
     def _listed_once(
         self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
