@@ -98,8 +98,8 @@ class Writer:
         self._number = 0
         self._gate = threading.Lock()
         self._stop = threading.Event()
-        self._producer = Producer(settings)
         self._fenced = False
+        self._producer = self._new_producer()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"writer-{self._name}")
 
@@ -163,12 +163,20 @@ class Writer:
         elif error.fatal():
             self._fenced = True
 
+    def _new_producer(self) -> Producer:
+        """Without an `error_cb`, `poll` would raise a producer's fatal error, also in a writer that
+        is about to replace it."""
+        return Producer({**self._settings, "error_cb": self._note_error})
+
+    def _note_error(self, error: KafkaError) -> None:
+        self._fenced = self._fenced or error.fatal()
+
     def _renew(self) -> None:
         """Another producer, as an application that restarts has: until it can begin."""
         while not self._stop.is_set():
             self._producer.purge()
             self._producer.poll(0)
-            self._producer = Producer(self._settings)
+            self._producer = self._new_producer()
             self._fenced = False
             if "transactional.id" not in self._settings:
                 return
