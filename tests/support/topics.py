@@ -27,6 +27,7 @@ __all__ = [
     "end_offset",
     "end_offsets",
     "has_topic",
+    "start_offset",
     "topic_config",
     "topic_names",
     "unique",
@@ -136,14 +137,16 @@ def end_offsets(servers: str, topic: str) -> dict[int, int]:
     """The high watermark of every partition."""
     client = admin(servers)
     partitions = client.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-    return _ends(client, topic, list(partitions)) if partitions else {}
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return _offsets(client, topic, list(partitions), latest) if partitions else {}
 
 
-def _ends(client: AdminClient, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+def _offsets(
+    client: AdminClient, topic: str, partitions: Sequence[int], spec: OffsetSpec
+) -> dict[int, int]:
     """A partition that was just created, or has just moved, has no leader for a moment."""
     deadline = Deadline(_LEADER_S)
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = {TopicPartition(topic, number): latest for number in partitions}
+    asked = {TopicPartition(topic, number): spec for number in partitions}
     while True:
         answers = client.list_offsets(asked, request_timeout=_TIMEOUT_S)
         try:
@@ -160,3 +163,9 @@ def _ends(client: AdminClient, topic: str, partitions: Sequence[int]) -> dict[in
 def end_offset(servers: str, topic: str, partition: int = 0) -> int:
     """The high watermark of one partition."""
     return end_offsets(servers, topic)[partition]
+
+
+def start_offset(servers: str, topic: str, partition: int = 0) -> int:
+    """The first offset that one partition still has."""
+    earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    return _offsets(admin(servers), topic, [partition], earliest)[partition]
