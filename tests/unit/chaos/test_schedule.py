@@ -6,7 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from tests.support.chaos.forms import Form
 from tests.support.chaos.schedule import KINDS, MORE_TRACKS, NEEDS, TRACKS, plan, show
+from tests.support.chaos.seeds import CHOSEN, FOUND
 
 ALL = (*TRACKS, *MORE_TRACKS)
 
@@ -54,3 +56,14 @@ def test_what_is_left_out_changes_nothing_else() -> None:
         kept = plan(5, 300, tracks=ALL, without=[need])
         assert kept == [a for a in plan(5, 300, tracks=ALL) if (a.track, a.kind) not in kinds]
         assert len(kept) < len(plan(5, 300, tracks=ALL))
+
+
+def test_seeds_that_run_for_ever_have_every_form_and_every_kind_of_fault() -> None:
+    kept = [*FOUND, *CHOSEN]
+    assert {rules.form for rules in kept} == set(Form)
+    assert any(rules.form is Form.SPARK and rules.exactly_once for rules in kept)
+    drawn = [{(each.track, each.kind) for each in rules.actions()} for rules in kept]
+    assert set().union(*drawn) == {
+        (track, kind) for track, kinds in KINDS.items() for kind in kinds
+    }
+    assert any({("target", "fill disk"), ("controllers", "kill")} <= each for each in drawn)
