@@ -24,11 +24,12 @@ from tests.support.steady import SteadyWriter
 from tests.support.waiting import wait_until
 
 # A Spark session starts for each life of a mirror.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.timeout(1200)
 
 WORKER_KILLS = 2
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_loses_nothing_and_keeps_the_order(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
 ) -> None:
@@ -50,20 +51,28 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_keeps_the_order(
     check(flow, topics, WORKER_KILLS)
 
 
-@pytest.mark.parametrize("sign", ["SparkSubmit", "pyspark.daemon"])
+@pytest.mark.parametrize(
+    ("sign", "kills"),
+    [
+        ("SparkSubmit", 1),
+        pytest.param("SparkSubmit", 2, marks=pytest.mark.slow),
+        pytest.param("pyspark.daemon", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_spark_killed_under_the_worker_comes_back_and_goes_on(
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,
     logs: Path,
     tmp_path: Path,
     sign: str,
+    kills: int,
 ) -> None:
     flow = MirroredFlow(source_cluster, target_cluster)
     log = logs / "mirror.log"
     topics = make_topics(flow)
     with running(flow.properties(SPARK), tmp_path, log) as mirror:
         with SteadyWriter(flow.source_servers, *topics) as writer:
-            for _ in range(2):
+            for _ in range(kills):
                 wait_copying(flow, next(iter(topics)), WAIT_S)
                 kill_spark(mirror, sign)
                 wait_rounds(writer, 30)
@@ -71,9 +80,10 @@ def test_spark_killed_under_the_worker_comes_back_and_goes_on(
         caught_up(flow, topics, WAIT_S)
         # What the gateway says of a lost process is in the log, with tracebacks.
         assert mirror.stop(STOP_S) == 0, log.read_text()
-    check(flow, topics, 2 * len(topics))
+    check(flow, topics, kills * len(topics))
 
 
+@pytest.mark.slow
 def test_an_executors_machine_killed_in_the_middle_costs_repetitions_only(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
 ) -> None:
