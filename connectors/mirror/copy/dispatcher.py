@@ -68,7 +68,7 @@ class Dispatcher:
         self._validation = LogValidation(context, self.starts, self.tails)
         self._fetches = FetchResponseHandler(context, self._validation, self.throttle)
         self._produces = ProduceResponseHandler(context, self.producers, self.transactions)
-        self._stalls = StallDetector(context, self.throttle)
+        self._stalls = StallDetector(context, self.throttle, self.transactions)
         self.watched = WatchList(context)
         self.routing = BrokerRouting(context, self, self.throttle, self.transactions)
         self.departed: list[PartitionCopy] = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST, OffsetResult
 from connect.errors import ConnectError
@@ -23,7 +24,7 @@ from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.throttle import Throttle
 
-__all__ = ["StallDetector"]
+__all__ = ["Commits", "StallDetector"]
 
 _SILENT_S = 5.0
 """Time without a response before it is reported, in addition to the time that a fetch may wait at
@@ -40,13 +41,34 @@ _PROBE_EVERY_S = 10.0
 _ASK_TIMEOUT_S = 5.0
 
 
+class Commits(Protocol):
+    """The transactions of the engine: under exactly-once a record counts as copied once it is
+    committed."""
+
+    @property
+    def length_s(self) -> float:
+        """Return how long a transaction lasts at most while there is more to send."""
+
+    @property
+    def aborted_because(self) -> str | None:
+        """Return why the last transaction was aborted; None: it was committed."""
+
+    def begun(self, partition: PartitionCopy) -> int | None:
+        """Return a partition's source offset before the open transaction; None: it has no part in
+        it."""
+
+
 class StallDetector:
     """Finds stalled partitions."""
 
-    def __init__(self, context: CopyContext, throttle: Throttle) -> None:
+    def __init__(
+        self, context: CopyContext, throttle: Throttle, commits: Commits | None = None
+    ) -> None:
+        """`commits` None: batches are not written in transactions."""
         fetch = context.settings.fetch
         self._context = context
         self._throttle = throttle
+        self._commits = commits
         self._link = context.source
         self._loop = context.loop
         self._isolation = fetch.isolation_level
@@ -77,9 +99,9 @@ class StallDetector:
         unfetched: dict[TopicPartition, PartitionCopy] = {}
         for partition in partitions:
             waits = partition.limited_by and not partition.queue and not partition.in_flight
-            well = paused or waits or partition.lag == 0
-            if well or partition.acked_position != partition.progress[0]:
-                partition.progress = (partition.acked_position, now)
+            copied, caught_up = self._copied(partition)
+            if paused or waits or caught_up or copied != partition.progress[0]:
+                partition.progress = (copied, now)
             if not partition.held_back or paused:
                 partition.held_since = now
             partition.stall = None if paused else self._stall(partition, nodes, targets, now)
@@ -90,6 +112,14 @@ class StallDetector:
         if unfetched and now >= self._probe_at and not self._asked:
             self._probe_at = now + _PROBE_EVERY_S
             self._probe(unfetched)
+
+    def _copied(self, partition: PartitionCopy) -> tuple[int, bool]:
+        """Return the source offset up to which the partition is copied for good, and whether it is
+        caught up."""
+        begun = None if self._commits is None else self._commits.begun(partition)
+        if begun is None:
+            return partition.acked_position, partition.lag == 0
+        return begun, False
 
     def _is_unfetched(self, partition: PartitionCopy) -> bool:
         """Whether no fetch response tells where its log ends now: it is not fetched, or a large
@@ -133,8 +163,15 @@ class StallDetector:
         since = partition.progress[1]
         if node is not None and not (partition.in_flight or partition.queue):
             since = max(since, node.arriving_at)
-        if partition.lag == 0 or now - since < _IDLE_S:
+        idle_s = _IDLE_S if self._commits is None else _IDLE_S + self._commits.length_s
+        if self._copied(partition)[1] or now - since < idle_s:
             return None
+        aborted = None if self._commits is None else self._commits.aborted_because
+        if aborted is not None:
+            return (
+                f"nothing was copied {self._ago(now, since)}; the last transaction was aborted: "
+                f"{aborted}"
+            )
         what = "its position is not known" if partition.lag is None else "records wait"
         sent = partition.in_flight or partition.queue
         doing = "being sent" if sent else "to be fetched"

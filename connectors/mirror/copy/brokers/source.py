@@ -78,7 +78,8 @@ class SourceNode(BrokerNode):
         its delay is counted."""
         self.waits_since: float | None = None
         """Since when a response is awaited, including earlier connections to this broker."""
-        self._seen_bytes: tuple[Channel, int] | None = None
+        self._seen_bytes: tuple[Channel, float, int] | None = None
+        """Bytes seen of the connection while the response was awaited since then."""
         self.arriving_at = 0.0
         """When bytes of an awaited response were last seen to arrive, by `look_for_bytes`."""
         self._silent_until = 0.0
@@ -178,7 +179,8 @@ class SourceNode(BrokerNode):
 
     def look_for_bytes(self) -> None:
         """Called every second. A large response over a slow link takes longer than a broker may be
-        silent, but its bytes arrive."""
+        silent, but its bytes arrive. Bytes of responses that came whole since the last call do not
+        count: they do not explain why a partition waits."""
         if self._reserved:
             self._count_late()
         channel = self.channel
@@ -186,9 +188,10 @@ class SourceNode(BrokerNode):
             self._seen_bytes = None
             return
         seen = self._seen_bytes
-        if seen is not None and seen[0] is channel and channel.bytes_in > seen[1]:
+        same = seen is not None and seen[:2] == (channel, self.waits_since)
+        if seen is not None and same and channel.bytes_in > seen[2]:
             self.arriving_at = self._loop.now()
-        self._seen_bytes = (channel, channel.bytes_in)
+        self._seen_bytes = (channel, self.waits_since, channel.bytes_in)
 
     @property
     def silent_since(self) -> float | None:

@@ -80,6 +80,20 @@ class TransactionManager:
     def trouble(self) -> str | None:
         return self._control.trouble
 
+    @property
+    def length_s(self) -> float:
+        return self._pace.length_s
+
+    @property
+    def aborted_because(self) -> str | None:
+        """Return why the last transaction was aborted; None: it was committed."""
+        return self._reason or None
+
+    def begun(self, partition: PartitionCopy) -> int | None:
+        """Return a partition's source offset before the open transaction; None: it has no part in
+        it."""
+        return self._members.begun(partition)
+
     def equip(self, partition: PartitionCopy) -> None:
         """Give a partition the producer. Its sequence starts at 0. If the target had batches of
         this epoch before, it could mistake new ones for those, so a new epoch is needed."""
@@ -270,6 +284,7 @@ class TransactionManager:
 
     def _committed(self, _: None) -> None:
         self._life.on(Event.COMMITTED)
+        self._reason = ""
         self._pace.committed(self._loop.now())
         self._offsets.committed()
         self._members.forget()

@@ -16,7 +16,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.brokers.target import TargetNode
 from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
-from connectors.mirror.copy.stall_detector import StallDetector
+from connectors.mirror.copy.stall_detector import Commits, StallDetector
 from connectors.mirror.copy.throttle import Throttle
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
@@ -49,6 +49,9 @@ class Watched:
         self.context = context(self.loop, self.clock, self.source, None)
         self.throttle = SimpleNamespace(holds=False)
         self.watch = StallDetector(self.context, cast("Throttle", self.throttle))
+        self.transactions = SimpleNamespace(
+            length_s=0.1, aborted_because=None, begun=lambda _: None
+        )
         never = float("-inf")
         self.node = SimpleNamespace(
             silent_since=None,
@@ -65,6 +68,13 @@ class Watched:
         self.partition.high_watermark = 100
         self.partition.source_node, self.partition.target_node = 1, 7
         self.context.partitions[KEY] = self.partition
+
+    def exactly_once(self) -> SimpleNamespace:
+        """From now on batches are written in transactions, which the test ends."""
+        self.watch = StallDetector(
+            self.context, cast("Throttle", self.throttle), cast("Commits", self.transactions)
+        )
+        return self.transactions
 
     def pass_by(self, seconds: int, *, paused: bool = False) -> str | None:
         nodes = cast("Mapping[int, SourceNode]", {1: self.node})
@@ -183,3 +193,32 @@ def test_what_was_fetched_and_is_not_sent_is_stuck_also_at_a_limit(watched: Watc
     watched.partition.limited_by = "a limit"
     watched.partition.in_flight.append(cast("Outgoing", SimpleNamespace(resume=150)))
     assert "being sent" in (watched.pass_by(15) or "")
+
+
+def test_a_flow_whose_transactions_are_all_aborted_is_stuck(watched: Watched) -> None:
+    """Its batches are acknowledged again and again, and nobody can read them."""
+    transactions = watched.exactly_once()
+    watched.partition.high_watermark = 200
+    error = None
+    for _ in range(7):
+        transactions.begun = lambda _: 100
+        watched.partition.acked_position = 200
+        error = watched.pass_by(1)
+        transactions.begun = lambda _: None
+        watched.partition.acked_position = 100
+        transactions.aborted_because = "TRANSACTION_ABORTABLE"
+        error = watched.pass_by(1)
+    assert "nothing was copied since" in str(error)
+    assert "the last transaction was aborted: TRANSACTION_ABORTABLE" in str(error)
+    transactions.aborted_because = None
+    watched.partition.acked_position = 150
+    assert watched.pass_by(1) is None
+
+
+def test_a_transaction_has_as_long_as_it_lasts(watched: Watched) -> None:
+    transactions = watched.exactly_once()
+    transactions.length_s, transactions.begun = 20.0, lambda _: 100
+    watched.partition.high_watermark = watched.partition.acked_position = 200
+    watched.pass_by(1)
+    assert watched.pass_by(28) is None
+    assert "nothing was copied since" in str(watched.pass_by(3))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from connect.clients.wire.channel import Channel
 from connectors.mirror.copy.brokers.source import FetchResponses, SourceNode
 from connectors.mirror.copy.throttle import Throttle
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
@@ -75,3 +77,22 @@ def test_a_late_answer_is_counted_while_it_is_awaited(made: Node) -> None:
     assert late_after(1.1) == 2.0
     assert late_after(10.0) == 12.0
     assert elsewhere.metrics.totals.late_s == 0.0
+
+
+def test_only_bytes_of_a_response_that_is_still_awaited_are_seen_to_arrive(made: Node) -> None:
+    """Those of other partitions' responses do not explain why one waits."""
+    channel = SimpleNamespace(bytes_in=0)
+    made.node.channel = cast("Channel", channel)
+    never = made.node.arriving_at
+
+    def second(*, next_response: bool) -> float:
+        made.clock.advance(1.0)
+        channel.bytes_in += 100
+        if next_response:
+            made.node.waits_since = made.loop.now()
+        made.node.look_for_bytes()
+        return made.node.arriving_at
+
+    for _ in range(5):
+        assert second(next_response=True) == never
+    assert second(next_response=False) == made.loop.now()
