@@ -150,7 +150,7 @@ class StartPositionTracker:
         if known is not None:
             self._compare_late(known)
             if self._stored:
-                self._store.forget_first(self._stored)
+                self._store.forget_first(sorted(self._stored))
                 self._stored.clear()
             self._keep()
         self._let_copy(now)

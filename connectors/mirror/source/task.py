@@ -161,9 +161,8 @@ class MirrorSourceTask(BaseSourceTask):
 
     def _assign(self, partitions: Sequence[TopicPartition]) -> None:
         engine = self._running()
-        assigned = {partition.source for partition in engine.partitions}
         self._assigned = wanted = set(partitions)
-        for key in assigned - wanted:
+        for key in [each.source for each in engine.partitions if each.source not in wanted]:
             engine.remove(key)
         added = [key for key in partitions if not engine.keep(key)]
         found = self._stored(added)
