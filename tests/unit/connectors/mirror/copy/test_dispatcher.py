@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
-from connectors.mirror.copy.context import CopyListener, LossFound
+from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
+from connectors.mirror.copy.context import CopyListener, Left, LossFound
 from connectors.mirror.copy.dispatcher import Dispatcher
+from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.transactions.manager import TransactionManager
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
 
 
@@ -73,3 +78,31 @@ def test_an_event_is_not_handled_in_the_middle_of_another(made: Dispatching) -> 
     made.lose(0)
     made.dispatcher.drain()
     assert told == ["0 begins", "0 ends", "1 begins", "1 ends"]
+
+
+@pytest.mark.parametrize("maybe", [True, False])
+def test_one_that_leaves_with_a_batch_that_may_be_there_aborts_the_transaction(
+    made: Dispatching, maybe: bool
+) -> None:
+    """Its source offset would not be in the transaction. It waits for its next attempt."""
+    aborted: list[PartitionCopy] = []
+    transactions = SimpleNamespace(
+        abort_for=lambda partition, _: aborted.append(partition),
+        close=lambda: None,
+        equip=lambda _: None,
+    )
+    made.dispatcher.transactions = cast("TransactionManager", transactions)
+    data = bytearray(b"x")
+    buffer = FetchBuffer(made.context.budget, data)
+    batch = Outgoing(memoryview(data), 1, ((10, 1),), 11, 0, shallow=True, buffer=buffer)
+    made.one.started()
+    made.one.enqueue(batch, 10)
+    made.one.take_next()
+    made.one.failed(batch, Failure.RETRY, "the connection broke", maybe=maybe)
+    made.one.requeue()
+    made.one.delay()
+    made.one.leaving = True
+    made.context.post(Left(made.one))
+    made.dispatcher.drain()
+    assert aborted == ([made.one] if maybe else [])
+    assert made.dispatcher.departed == [made.one]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from uuid import UUID
 
 import pytest
 
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.map_notes import NO_OWNER, Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, page_span
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
@@ -376,3 +378,25 @@ def test_a_task_keeps_what_another_wrote_to_a_topic_that_was_created_again(other
     made.own(position=40)
     assert [made.place(offset) for offset in (5, 35)] == [Place(15, True), Place(45, True)]
     assert made.owners()[1:] == [Owner(made.session(30), made.owners()[0].session)]
+
+
+def test_what_is_handed_over_to_a_running_task_comes_with_the_facts_of_its_logs() -> None:
+    """What this task read of the logs when it started would hide a truncation in between."""
+    made = Writing()
+    other = Writing(topics=made.topics)
+    facts = LogIdentity(20, 20, 30, UUID(int=1), UUID(int=2), ((0, 0), (3, 12)), ((19, 29),))
+    other.sync_writer.copied(T, [(0, 20)], 10)
+    other.sync_writer.prepare([Reached(T, 20, 0, facts)])
+    other.worker.producer.deliver(1 << 30)
+    other.read()
+    other.sync_writer.prepare([Reached(T, 20, 0, facts)])
+    other.worker.producer.deliver(1 << 30)
+    known = made.sync_writer.facts()
+    assert known is not None
+    assert T not in known
+    made.sync_writer.look_again()
+    assert made.sync_writer.facts() is None, "they are being read"
+    made.read()
+    known = made.sync_writer.facts()
+    assert known is not None
+    assert known[T] == facts
