@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from tests.runs.counts import note
+from tests.simulation.hash_seed import with_fixed_hash_seed
 from tests.simulation.outcome import Outcome
 from tests.simulation.worlds import WORLDS, run_world
 
@@ -86,4 +87,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    with_fixed_hash_seed("tests.simulation")
     sys.exit(main())

@@ -19,9 +19,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tests.runs.counts import note
+from tests.simulation.hash_seed import with_fixed_hash_seed
 from tests.simulation.worlds import run_world
 
-__all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced"]
+__all__ = ["MOST_SEEDS", "Mutant", "find", "mutants", "replaced", "replacing"]
 
 MOST_SEEDS = 2000
 
@@ -54,6 +55,21 @@ def replaced(owner: object, name: str, value: object) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, before)
+
+
+def replacing(
+    *replacements: tuple[object, str, object],
+) -> Callable[[], AbstractContextManager[None]]:
+    """What puts a mutant's defect back: (owner, name, defective form) of each replacement."""
+
+    @contextlib.contextmanager
+    def put_back() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in replacements:
+                stack.enter_context(replaced(owner, name, value))
+            yield
+
+    return put_back
 
 
 def mutants() -> list[Mutant]:
@@ -113,4 +129,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    with_fixed_hash_seed("tests.simulation.mutants")
     sys.exit(main())

@@ -617,4 +617,4 @@ def run(seed: int) -> Outcome:
             finding = f"{type(error).__name__}: {error}"
             history = [*world.history, *traceback.format_exc().splitlines()]
             return Outcome("groups", seed, finding, history, len(world.history))
-        return Outcome("groups", seed, events=len(world.history))
+        return Outcome("groups", seed, None, world.history, len(world.history))

@@ -21,7 +21,8 @@ probabilities in `Cluster.faults`, `Cluster.connections` and `AccessFaults`; eve
 can befall a cluster is a method of `Cluster`. `heal` ends it all.
 
 For exactly-once, `Coordinator(target)` writes markers, and `SimulatedTransactions` is the
-`TransferTransactions` of one run of a task; `fetch_offsets` reads what is stored.
+`TransferTransactions` of one run of a task, over the product's client of the coordinator;
+`committed_offsets` reads what is stored. `codes` has the retriable errors of each request.
 
 `data_batch` makes source batches of numbered records; `numbers_of` reads the numbers of a batch on
 either side.

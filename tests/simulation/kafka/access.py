@@ -6,7 +6,7 @@ ids, offsets and leader epochs are answered after a delay, or fail as the cluste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from connect.clients.wire.connection import WireConnection
 from connect.clock import Clock
 from connect.errors import BrokerUnavailable, ConnectError
 from connect.protocol.messages import FETCH_API, FETCH_VERSION, PRODUCE_API, PRODUCE_VERSION
+from tests.simulation.kafka import codes
 from tests.simulation.kafka.cluster import Cluster, TopicView
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 
@@ -50,6 +51,10 @@ class AccessFaults:
     """A connection is refused."""
     question: float = 0.0
     """A question fails with a retriable error."""
+    without_topic: float = 0.0
+    """Metadata has a retriable error in the place of a topic."""
+    without_leader: float = 0.0
+    """Metadata has a retriable error in the place of a partition's leader."""
 
 
 class SimulatedAccess:
@@ -177,8 +182,26 @@ class SimulatedAccess:
             cluster_id=self._cluster.name,
             controller_id=brokers[0].node_id,
             brokers=brokers,
-            topics=[_topic(name, view.get(name)) for name in sorted(asked)],
+            topics=[self._topic(name, view.get(name)) for name in sorted(asked)],
         )
+
+    def _topic(self, name: str, view: TopicView | None) -> Any:
+        rng, faults = self._rng, self._faults
+        if view is None:
+            return SimpleNamespace(name=name, error_code=UNKNOWN_TOPIC_OR_PARTITION)
+        if faults.without_topic and rng.random() < faults.without_topic:
+            return SimpleNamespace(name=name, error_code=rng.choice(codes.METADATA_OF_TOPICS))
+        partitions = []
+        for number, (leader, epoch) in enumerate(view.leaders):
+            error = LEADER_NOT_AVAILABLE if leader == NO_LEADER else 0
+            if faults.without_leader and rng.random() < faults.without_leader:
+                leader, error = NO_LEADER, rng.choice(codes.METADATA_OF_PARTITIONS)
+            partitions.append(
+                SimpleNamespace(
+                    partition_index=number, leader_id=leader, leader_epoch=epoch, error_code=error
+                )
+            )
+        return SimpleNamespace(name=name, error_code=0, topic_id=view.id, partitions=partitions)
 
     # Connections.
 
@@ -228,34 +251,47 @@ class SimulatedAccess:
                 return partition.log.start
             return partition.log.stable if isolation else partition.log.high
 
-        return self._ask(keys, offset)
+        return self._ask(keys, offset, codes.LIST_OFFSETS)
 
     def epoch_ends(
         self, epochs: Mapping[Key, int], timeout_s: float
     ) -> Future[Mapping[Key, OffsetResult]]:
         wanted = dict(epochs)
-        return self._ask(wanted, lambda p: p.log.epoch_end(wanted[p.key])[1])
+        return self._ask(
+            wanted,
+            lambda p: p.log.epoch_end(wanted[p.key])[1],
+            codes.OFFSET_FOR_LEADER_EPOCH,
+        )
 
     def _ask(
-        self, keys: Collection[Key], answer: Callable[[SimulatedPartition], int]
+        self,
+        keys: Collection[Key],
+        answer: Callable[[SimulatedPartition], int],
+        errors: Sequence[int],
     ) -> Future[Mapping[Key, OffsetResult]]:
         def answers() -> dict[Key, OffsetResult]:
-            return {key: self._answer(key, answer) for key in keys}
+            return {key: self._answer(key, answer, errors) for key in keys}
 
         return self._later(answers, self._delay())
 
-    def _answer(self, key: Key, answer: Callable[[SimulatedPartition], int]) -> OffsetResult:
+    def _answer(
+        self, key: Key, answer: Callable[[SimulatedPartition], int], errors: Sequence[int]
+    ) -> OffsetResult:
         partition = self._cluster.find(key)
         if partition is None:
             return error_from_code(UNKNOWN_TOPIC_OR_PARTITION, f"Asking for {key}")
-        if partition.leader == NO_LEADER or self._rng.random() < self._faults.question:
+        if partition.leader == NO_LEADER:
             return error_from_code(LEADER_NOT_AVAILABLE, f"Asking for {key}")
+        if self._rng.random() < self._faults.question:
+            return error_from_code(self._rng.choice(errors), f"Asking for {key}")
         self._on_looked(key)
         return answer(partition)
 
     def _check_question(self) -> None:
-        if not self._cluster.nodes_up or self._rng.random() < self._faults.question:
+        if not self._cluster.nodes_up:
             raise BrokerUnavailable(f"{self._cluster.name} does not answer")
+        if self._rng.random() < self._faults.question:
+            raise error_from_code(self._rng.choice(codes.INIT_PRODUCER_ID), "Asking for a producer")
 
     def _later(self, work: Callable[[], T], seconds: float) -> Future[T]:
         future: Future[T] = Future()
@@ -276,18 +312,3 @@ class SimulatedAccess:
 
     def close(self) -> None:
         self._closed = True
-
-
-def _topic(name: str, view: TopicView | None) -> Any:
-    if view is None:
-        return SimpleNamespace(name=name, error_code=UNKNOWN_TOPIC_OR_PARTITION)
-    partitions = [
-        SimpleNamespace(
-            partition_index=number,
-            leader_id=leader,
-            leader_epoch=epoch,
-            error_code=LEADER_NOT_AVAILABLE if leader == NO_LEADER else 0,
-        )
-        for number, (leader, epoch) in enumerate(view.leaders)
-    ]
-    return SimpleNamespace(name=name, error_code=0, topic_id=view.id, partitions=partitions)

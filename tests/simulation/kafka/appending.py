@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from connect.protocol.batches import crc_matches, read_headers
+from tests.simulation.kafka import codes
 from tests.simulation.kafka.log import Batch
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.producers import Verdict
@@ -15,29 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["append"]
 
-CORRUPT_MESSAGE = 2
 UNKNOWN_TOPIC_OR_PARTITION = 3
-LEADER_NOT_AVAILABLE = 5
 NOT_LEADER_OR_FOLLOWER = 6
 REQUEST_TIMED_OUT = 7
 MESSAGE_TOO_LARGE = 10
-NETWORK_EXCEPTION = 13
 NOT_ENOUGH_REPLICAS = 19
-NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 INVALID_TXN_STATE = 48
-KAFKA_STORAGE_ERROR = 56
 INVALID_RECORD = 87
 
-_REFUSALS = (
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    LEADER_NOT_AVAILABLE,
-    KAFKA_STORAGE_ERROR,
-    CORRUPT_MESSAGE,
-)
+_REFUSALS = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS, *codes.PRODUCE)
+"""That replicas are missing comes most often."""
 
 Decided = Callable[[int, int], None]
 """(error code, base offset)"""
@@ -121,17 +109,13 @@ def _acknowledge(
     if cluster.faults.late and rng.random() < cluster.faults.late:
         partition.replicating = False
         cluster.time.after(2.0 * rng.random(), lambda: cluster.resume_replication(partition))
-        fate = rng.randrange(4)
-        if fate == 0:
+        if rng.random() < 0.25:
             cluster.note(f"{cluster.name} {partition.key}: leader steps down after {base}")
             partition.when_replicated(end, lambda error: decided(error, base))
             cluster.move_leader(partition)
             return
-        if fate == 1:
-            decided(NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)
-            return
-        if fate == 2:
-            decided(REQUEST_TIMED_OUT, -1)
+        if rng.random() < 0.75:
+            decided(rng.choice(codes.PRODUCE_AFTER_APPEND), -1)
             return
     partition.replicate()
     cluster.moved_on(partition)

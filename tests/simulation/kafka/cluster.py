@@ -111,6 +111,15 @@ class Cluster:
         self._publish()
         return topic
 
+    def grow(self, name: str) -> None:
+        """A topic gets another partition."""
+        topic = self.topics[name]
+        up = self.nodes_up or list(self.brokers)
+        number = len(topic.partitions)
+        log = Log(names_old_duplicates=self._names_old_duplicates)
+        topic.partitions.append(SimulatedPartition(name, number, log, up[number % len(up)]))
+        self._publish()
+
     def delete(self, name: str) -> None:
         topic = self.topics.pop(name)
         self.view_before = (self.time.monotonic(), self.views[-1][1])

@@ -1,35 +1,37 @@
-"""A simulated transaction coordinator, and the `TransferTransactions` of a task that speaks to it.
+"""A simulated transaction coordinator.
 
-The coordinator keeps one transaction for each transactional id. It writes markers one by one, some
-time after it has decided; until the last is there, the id can begin no other transaction. A
-transaction that is older than its timeout is aborted, and its producer fenced.
+It keeps one transaction for each transactional id. It writes markers one by one, some time after it
+has decided; until the last is there, the id can begin no other transaction. A transaction that is
+older than its timeout is aborted, and its producer fenced. It answers requests by Kafka's codes;
+`transactions.py` has the clients.
 """
 
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import NamedTuple
 
-from connect.clients.transactions.coordinator import AbortableTransactionError
-from connect.clients.transactions.producer import ProducerFenced
-from connect.errors import ConnectError
-from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
+from connect.plugin import OFFSET_NOTE
 from connect.protocol.records import iter_records
+from tests.simulation.kafka import codes
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import ABORT, COMMIT, Batch
 from tests.simulation.kafka.partition import NO_LEADER
 
-__all__ = ["Coordinator", "CoordinatorFaults", "SimulatedTransactions", "committed_offsets"]
+__all__ = ["Claim", "Coordinator", "CoordinatorFaults", "committed_offsets"]
 
-T = TypeVar("T")
 Key = tuple[str, int]
+Identity = tuple[int, int]
+"""Producer id and epoch."""
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
+INVALID_PRODUCER_EPOCH = 47
+INVALID_TXN_STATE = 48
+INVALID_PRODUCER_ID_MAPPING = 49
 OPERATION_NOT_ATTEMPTED = 55
+PRODUCER_FENCED = 90
+TRANSACTION_ABORTABLE = 120
 _MARKER_RETRY_S = 0.05
 _LATE_S = 1.0
 """An answer that is late takes so much longer."""
@@ -50,8 +52,14 @@ class CoordinatorFaults:
     slow_s: float = 2.0
     spoilt: float = 0.0
     """Adding partitions, or a commit, is refused: abort the transaction."""
+    uncommitted: bool = False
+    """Each commit is refused: abort the transaction."""
     unknown_partition: float = 0.0
     """The coordinator does not know a partition yet."""
+    refused: float = 0.0
+    """A request is answered with one of its retriable codes, and nothing was done."""
+    lost: float = 0.0
+    """The answer is lost after the request was obeyed."""
 
 
 @dataclass(slots=True)
@@ -64,6 +72,18 @@ class _Transaction:
     unmarked: set[Key] = field(default_factory=set)
     number: int = 0
     """Counts transactions, so that a timeout hits the one it was set for."""
+    ended: int | None = None
+    """How the last one ended: what the request that ended it is answered when it is repeated."""
+    before: Identity | None = None
+    """What its owner had before the last new epoch, and may ask with again."""
+
+
+class Claim(NamedTuple):
+    """The answer to InitProducerId."""
+
+    code: int
+    producer: int = -1
+    epoch: int = -1
 
 
 class Coordinator:
@@ -94,44 +114,51 @@ class Coordinator:
         known = self._by_id.get(transactional_id)
         return () if known is None else known.members
 
-    # Requests. Each returns None where the client has to try again.
+    # Requests.
 
-    def init(self, transactional_id: str, timeout_s: float) -> tuple[int, int] | None:
-        """Claim the id: what is open is aborted, and earlier producers are fenced."""
+    def init(self, transactional_id: str, timeout_s: float, current: Identity | None) -> Claim:
+        """Claim the id: what is open is aborted, and earlier producers are fenced. `current`: of
+        the owner, that asks for another epoch."""
         known = self._by_id.get(transactional_id)
         if known is None:
             known = _Transaction(self.cluster.new_producer_id(), 0, timeout_s)
             self._by_id[transactional_id] = known
-            return known.producer, known.epoch
+            return Claim(0, known.producer, known.epoch)
+        if current is not None and current == known.before:
+            return Claim(0, known.producer, known.epoch)  # The answer before was lost.
+        if current is not None and current != (known.producer, known.epoch):
+            return Claim(PRODUCER_FENCED)
         if known.stage is _Stage.OPEN:
             known.epoch += 1
+            known.before = None
             self._end(known, ABORT)
-            return None
+            return Claim(codes.CONCURRENT_TRANSACTIONS)
         if known.stage is _Stage.ENDING:
-            return None
-        self._bump(known)
-        return known.producer, known.epoch
-
-    def _bump(self, known: _Transaction) -> None:
+            return Claim(codes.CONCURRENT_TRANSACTIONS)
+        known.before = current
         if self.cluster.rng.random() < 0.05:  # as if the epochs were used up
             known.producer, known.epoch = self.cluster.new_producer_id(), 0
         else:
             known.epoch += 1
+        return Claim(0, known.producer, known.epoch)
 
     def add(
-        self, transactional_id: str, identity: tuple[int, int], keys: Sequence[Key]
-    ) -> Mapping[Key, int] | None:
-        """Kafka's code of each. Raises ProducerFenced."""
-        known = self._current(transactional_id, identity)
+        self, transactional_id: str, identity: Identity, keys: Sequence[Key]
+    ) -> Mapping[Key, int]:
+        """The code of each."""
+        known = self._by_id.get(transactional_id)
+        code = self._judge(known, identity)
+        if code or known is None:
+            return dict.fromkeys(keys, code)
         if known.stage is _Stage.ENDING:
-            return None
+            return dict.fromkeys(keys, codes.CONCURRENT_TRANSACTIONS)
         if self.faults.spoilt and self.cluster.rng.random() < self.faults.spoilt:
-            raise AbortableTransactionError("simulated: TRANSACTION_ABORTABLE")
+            return dict.fromkeys(keys, TRANSACTION_ABORTABLE)
         if known.stage is _Stage.OPEN and self._on_refused is not None:
             refused, self._on_refused = self._on_refused, None
             self.late_s = _LATE_S
             refused()
-            raise AbortableTransactionError("simulated: TRANSACTION_ABORTABLE, told late")
+            return dict.fromkeys(keys, TRANSACTION_ABORTABLE)
         faulty = self.faults.unknown_partition
         unknown = [
             key
@@ -139,10 +166,8 @@ class Coordinator:
             if self.cluster.find(key) is None or (faulty and self.cluster.rng.random() < faulty)
         ]
         if unknown:
-            return {
-                key: UNKNOWN_TOPIC_OR_PARTITION if key in unknown else OPERATION_NOT_ATTEMPTED
-                for key in keys
-            }
+            missing = codes.UNKNOWN_TOPIC_OR_PARTITION
+            return {key: missing if key in unknown else OPERATION_NOT_ATTEMPTED for key in keys}
         if known.stage is _Stage.EMPTY:
             known.stage = _Stage.OPEN
             known.number += 1
@@ -161,26 +186,28 @@ class Coordinator:
         self.faults = CoordinatorFaults()
         self._on_refused = None
 
-    def end(self, transactional_id: str, identity: tuple[int, int], kind: int) -> None:
-        """Decide. Raises ProducerFenced, or AbortableTransactionError where it is not committed."""
-        known = self._current(transactional_id, identity)
-        assert known.stage is not _Stage.ENDING, "a transaction is ended twice"
-        if kind == COMMIT:
-            assert known.stage is _Stage.OPEN, "a transaction is committed that was never begun"
-            if self.cluster.rng.random() < self.faults.spoilt:
-                raise AbortableTransactionError("simulated: TRANSACTION_ABORTABLE")
+    def end(self, transactional_id: str, identity: Identity, kind: int) -> int:
+        """Decide; the code."""
+        known = self._by_id.get(transactional_id)
+        code = self._judge(known, identity)
+        if code or known is None:
+            return code
         if known.stage is _Stage.OPEN:
+            spoilt = kind == COMMIT and self.cluster.rng.random() < self.faults.spoilt
+            if spoilt or (kind == COMMIT and self.faults.uncommitted):
+                return TRANSACTION_ABORTABLE
             self._end(known, kind)
+            return 0
+        if known.ended != kind:
+            return INVALID_TXN_STATE
+        return codes.CONCURRENT_TRANSACTIONS if known.stage is _Stage.ENDING else 0
 
-    def check(self, transactional_id: str, identity: tuple[int, int]) -> None:
-        """Raises ProducerFenced where another producer has the id."""
-        self._current(transactional_id, identity)
-
-    def _current(self, transactional_id: str, identity: tuple[int, int]) -> _Transaction:
-        known = self._by_id[transactional_id]
-        if (known.producer, known.epoch) != identity:
-            raise ProducerFenced("simulated: another producer has the transactional id")
-        return known
+    @staticmethod
+    def _judge(known: _Transaction | None, identity: Identity) -> int:
+        if known is None:
+            return INVALID_PRODUCER_ID_MAPPING
+        fenced = (known.producer, known.epoch) != identity
+        return INVALID_PRODUCER_EPOCH if fenced else 0
 
     def _expire(self, known: _Transaction, number: int) -> None:
         if known.stage is _Stage.OPEN and known.number == number:
@@ -188,12 +215,14 @@ class Coordinator:
                 f"{self.cluster.name}: a transaction timed out, its producer is fenced"
             )
             known.epoch += 1
+            known.before = None
             self._end(known, ABORT)
 
     # Markers.
 
     def _end(self, known: _Transaction, kind: int) -> None:
         known.stage = _Stage.ENDING
+        known.ended = kind
         known.unmarked = set(known.members)
         self.cluster.note(
             f"{self.cluster.name}: {'commit' if kind == COMMIT else 'abort'} of producer "
@@ -224,146 +253,6 @@ class Coordinator:
                 self.on_ended(kind == COMMIT)
 
         self.cluster.time.after(seconds, mark)
-
-
-class SimulatedTransactions:
-    """The `TransferTransactions` of one run of a task. `claim` first."""
-
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        transactional_id: str,
-        offsets_topic: str,
-        *,
-        timeout_s: float,
-        boundary_s: float | None = None,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.offsets_topic = offsets_topic
-        self.timeout_s = timeout_s
-        self.boundary_s = boundary_s
-        self.trouble: str | None = None
-        self._coordinator = coordinator
-        self._cluster = coordinator.cluster
-        self._identity: tuple[int, int] | None = None
-        self._closed = False
-        self._open = False
-        self._busy = False
-        self._jobs: list[Callable[[], None]] = []
-
-    @property
-    def producer(self) -> tuple[int, int]:
-        assert self._identity is not None, "not claimed"
-        return self._identity
-
-    def claim(self) -> Future[bool]:
-        """Fence earlier runs; done when what they left open is ended."""
-        return self._submit(self._init)
-
-    def close(self) -> None:
-        """Nothing is answered any more. What is open stays open, as after a crash."""
-        self._closed = True
-
-    def add(self, partitions: Sequence[Key]) -> Future[Mapping[Key, int]]:
-        keys = tuple(partitions)
-
-        def step() -> Mapping[Key, int] | None:
-            self._open = True
-            return self._coordinator.add(self.transactional_id, self.producer, keys)
-
-        return self._submit(step)
-
-    def commit(self, records: int) -> Future[Any]:
-        def step() -> bool:
-            self._end(COMMIT)
-            self._open = False
-            return True
-
-        return self._submit(step)
-
-    def abort(self, why: str) -> Future[Any]:
-        def step() -> bool | None:
-            if self._open:
-                self._end(ABORT)
-                self._open = False
-            self._coordinator.check(self.transactional_id, self.producer)
-            return self._init()
-
-        return self._submit(step)
-
-    def confirm(self) -> Future[None]:
-        raise AssertionError("the copier confirms nothing")
-
-    def note(self, records: int, ms: float) -> None:
-        raise AssertionError("the copier notes nothing")
-
-    def offset_key(self, partition: SourcePartition) -> bytes:
-        return json.dumps(dict(partition), sort_keys=True).encode()
-
-    def offset_records(self, offsets: Sequence[StoredOffset]) -> list[tuple[bytes, bytes | None]]:
-        return [(self.offset_key(p), json.dumps(offset).encode()) for p, offset in offsets]
-
-    def notes(self, partitions: Sequence[SourcePartition]) -> list[bytes | None]:
-        stored = committed_offsets(self._cluster, self.offsets_topic)
-        return [stored.get(self.offset_key(p), (b"", None))[1] for p in partitions]
-
-    # Requests one after the other, each tried again until there is an answer.
-
-    def _init(self) -> bool | None:
-        found = self._coordinator.init(self.transactional_id, self.timeout_s)
-        if found is None:
-            return None
-        self._identity = found
-        return True
-
-    def _end(self, kind: int) -> None:
-        self._coordinator.end(self.transactional_id, self.producer, kind)
-
-    def _submit(self, step: Callable[[], T | None]) -> Future[T]:
-        future: Future[T] = Future()
-
-        def attempt() -> None:
-            if self._closed:
-                return
-            try:
-                result = step()
-            except ConnectError as error:
-                failure = error
-                self._answer(lambda: future.set_exception(failure))
-                return
-            if result is None:
-                self._cluster.time.after(0.002 + 0.05 * self._cluster.rng.random(), attempt)
-                return
-            self._answer(lambda: future.set_result(result))
-
-        def begin() -> None:
-            self._cluster.time.after(self._delay(), attempt)
-
-        self._jobs.append(begin)
-        self._next()
-        return future
-
-    def _next(self) -> None:
-        if self._jobs and not self._busy:
-            self._busy = True
-            self._jobs.pop(0)()
-
-    def _answer(self, complete: Callable[[], None]) -> None:
-        def done() -> None:
-            self._busy = False
-            if not self._closed:
-                complete()
-                self._next()
-
-        self._cluster.time.after(self._delay(), done)
-
-    def _delay(self) -> float:
-        rng, faults = self._cluster.rng, self._coordinator.faults
-        delay = self._cluster.connections.delay * (1 + rng.random())
-        if faults.slow and rng.random() < faults.slow:
-            delay += faults.slow_s * rng.random()
-        late_s, self._coordinator.late_s = self._coordinator.late_s, 0.0
-        return delay + late_s
 
 
 def committed_offsets(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.kafka import codes
 from tests.simulation.kafka.network import Connection
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.wire_format import FetchedPart, FetchRequest, Key
@@ -16,21 +17,10 @@ __all__ = ["FetchSession", "FetchSessions", "WaitingFetch"]
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6
-KAFKA_STORAGE_ERROR = 56
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
-OFFSET_NOT_AVAILABLE = 78
-
-_ERRORS = (
-    NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    KAFKA_STORAGE_ERROR,
-    FENCED_LEADER_EPOCH,
-    UNKNOWN_LEADER_EPOCH,
-    OFFSET_NOT_AVAILABLE,
-)
 
 
 class FetchSession:
@@ -106,7 +96,7 @@ class WaitingFetch:
         rng, faults = self._broker.rng, self._broker.cluster.faults
         for key, wanted in self.session.wanted.items():
             if faults.fetch_error and rng.random() < faults.fetch_error:
-                part = _failed(key, rng.choice(_ERRORS))
+                part = _failed(key, rng.choice(codes.FETCH))
             else:
                 part = self._read(key, wanted, left, first=not total)
             left -= len(part.records)

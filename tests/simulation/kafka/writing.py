@@ -97,9 +97,17 @@ def numbers_of(data: bytes) -> tuple[int, ...]:
     if found is None:
         if len(_known) > _MOST_KNOWN:
             _known.clear()
-        found = tuple(int((r.value or b"").split(b":", 1)[0]) for r in iter_records(data))
+        found = tuple(_number_of(record) for record in iter_records(data))
         _known[section] = found
     return found
+
+
+def _number_of(record: Record) -> int:
+    """Its number. Raises AssertionError if its value is not the one that was written."""
+    value = record.value or b""
+    number = int(value.split(b":", 1)[0])
+    assert value == record_value(number, len(value)), f"record {number} was damaged: {value!r}"
+    return number
 
 
 def compacted(batch: Batch, keep: Sequence[int]) -> bytes:

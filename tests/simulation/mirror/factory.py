@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from connect.clients.librdkafka.topic_log import TopicSpec
-from connect.clients.transactions.coordinator import TransactionCoordinator
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.offset_stores import TransactionalStore
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
@@ -21,7 +20,7 @@ from connect.storage.offset_store import KafkaOffsetStore, OffsetStore
 from connect.storage.offset_writer import OffsetWriter
 from tests.simulation.kafka.coordinator import Coordinator
 from tests.simulation.mirror.clients import SimulatedClients, WatchedTask
-from tests.simulation.mirror.exactly_once import CoordinatorClient
+from tests.simulation.mirror.exactly_once import WorkerCoordinator
 from tests.simulation.mirror.internal_topics import TopicFaults
 from tests.simulation.mirror.offsets_topic import SimulatedOffsetLog
 from tests.simulation.mirror.oracle import Oracle
@@ -139,11 +138,10 @@ class TaskFactory:
         written = TransactionalRecords()
         offsets = TransactionalOffsets(own, lambda key, value: written.send(OFFSETS, key, value))
         store = ConnectorOffsetStore(offsets, None, delete_timeout_s=_FLUSH_TIMEOUT_S)
-        coordinator = CoordinatorClient(
+        coordinator = WorkerCoordinator(
             self.timeline,
             self.coordinator,
             f"workers-{CONNECTOR}-0",
-            OFFSETS,
             self.transaction_timeout_s,
             lambda identity: self.oracle.writes(identity, session),
         )
@@ -151,7 +149,7 @@ class TaskFactory:
         transactions = TaskTransactions(
             CONNECTOR,
             ExactlyOncePlan(coordinator.transactional_id, lambda: None, lambda: None),
-            cast("TransactionCoordinator", coordinator),
+            coordinator,
             TransactionalStore(store, offsets, OFFSETS, own.notes),
             written,
             timeout_s=self.transaction_timeout_s,
