@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import traceback
 
+from connectors.mirror.copy import watch_list
 from tests.simulation.copier.pair_oracle import Broken
 from tests.simulation.copier.plan import plan_for
 from tests.simulation.copier.world import CopierWorld
+from tests.simulation.mutants import replaced
 from tests.simulation.outcome import Outcome
 
 __all__ = ["run"]
@@ -14,9 +16,9 @@ __all__ = ["run"]
 
 def run(seed: int) -> Outcome:
     """One run. Whatever is raised inside is a finding; then it is run again, told in detail."""
-    finding, _, events = _run(seed, in_detail=False)
+    finding, told, events = _run(seed, in_detail=False)
     if finding is None:
-        return Outcome("copier", seed, None, (), events)
+        return Outcome("copier", seed, None, told, events)
     again, history, _ = _run(seed, in_detail=True)
     if again != finding:
         history = [*history, f"and told in detail, the run ended otherwise: {again}"]
@@ -30,7 +32,9 @@ def _run(seed: int, *, in_detail: bool) -> tuple[str | None, list[str], int]:
     finding: str | None = None
     trace: list[str] = []
     try:
-        world.run()
+        few = 0 if plan.watches_few else watch_list.FEW
+        with replaced(watch_list, "FEW", few):
+            world.run()
     except Broken as broken:
         finding = str(broken)
     except Exception as error:  # noqa: BLE001 - an error of the copier, or of the simulation

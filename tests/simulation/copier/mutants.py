@@ -5,15 +5,14 @@ Those with a number are of the review that led to the simulator; the others were
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from connect.clients.cluster.broker_node import BrokerNode
 from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError, CorruptData
+from connect.protocol.batches import BatchHeader, abort_marker, crc_matches
 from connect.protocol.messages import ProducedPartition, parse_produce
 from connect.protocol.records import Rebatched, rebatch
 from connectors.mirror.config.losses import Loss
@@ -34,23 +33,10 @@ from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.copy.transactions.states import Phase
 from connectors.mirror.offsets.log_identity import LogIdentity
-from tests.simulation.mutants import Mutant, replaced
+from tests.simulation.copier.status_mutants import STATUS_MUTANTS
+from tests.simulation.mutants import Mutant, replacing
 
 __all__ = ["MUTANTS"]
-
-Replacement = tuple[object, str, object]
-
-
-def _all(*replacements: Replacement) -> Callable[[], AbstractContextManager[None]]:
-    @contextlib.contextmanager
-    def put_back() -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            for owner, name, value in replacements:
-                stack.enter_context(replaced(owner, name, value))
-            yield
-
-    return put_back
-
 
 # 1: offsets that were dropped count as written.
 
@@ -245,12 +231,43 @@ def _whole_old_sets(
 _MAGIC_AT = 16
 
 
+# 7: a control batch without its marker is corrupt.
+
+
+def _marker_of_each(batch: memoryview) -> bool:
+    if not int.from_bytes(batch[_COUNT_AT : _COUNT_AT + 4], "big"):
+        raise CorruptData("control batch without a key of 4 bytes")
+    return abort_marker(batch)
+
+
+_COUNT_AT = 57
+
+# 8: CRCs of magic 0 and 1 are not checked, and a set that cannot be read counts as empty.
+
+
+def _crc_of_new_only(records: memoryview, header: BatchHeader) -> bool:
+    return header.magic < 2 or crc_matches(records, header)
+
+
+def _empty_if_unreadable(
+    fetched: conversion.FetchedRecords, run: Sequence[BatchHeader], into: list[Outgoing]
+) -> None:
+    try:
+        _record_by_record(fetched, run, into)
+    except conversion._Unreadable:
+        if run[0].magic == 2:
+            raise
+
+
+_record_by_record = conversion._record_by_record
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "offsets are shed",
         "copier",
         "1: a transaction commits without its source offsets, which were dropped for memory.",
-        _all(
+        replacing(
             (OffsetsPartition, "shed", TargetPartition.shed),
             (OffsetsPartition, "evacuate", TargetPartition.evacuate),
             (OffsetsPartition, "stored", property(_nothing_waits)),
@@ -260,13 +277,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "sending re-enters",
         "copier",
         "2: a connection that breaks while a fetch is handled leaves batches out of order.",
-        _all((BrokerRouting, "offer", _offer_and_send), (BrokerNode, "lose_soon", _lose_now)),
+        replacing((BrokerRouting, "offer", _offer_and_send), (BrokerNode, "lose_soon", _lose_now)),
     ),
     Mutant(
         "six in flight",
         "copier",
         "4: a sixth batch of a partition is sent while a response is handled.",
-        _all(
+        replacing(
             (TargetNode, "_answered", _answer_one_by_one),
             (target_node, "MOST_IN_FLIGHT", 100),
             (target_partition, "MOST_IN_FLIGHT", 100),
@@ -276,25 +293,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "unknown sequence given back",
         "copier",
         "10: after batches that were never sent are dropped, sequence numbers begin with 2^31-1.",
-        _all((TargetPartition, "_drop_from", _drop_and_give_back)),
+        replacing((TargetPartition, "_drop_from", _drop_and_give_back)),
     ),
     Mutant(
         "stale topic id",
         "copier",
         "12: a broker with old metadata makes a topic look created again, and all is copied again.",
-        _all((LogValidation, "follow", _any_other_id)),
+        replacing((LogValidation, "follow", _any_other_id)),
     ),
     Mutant(
         "stale topic id after a restart",
         "copier",
         "as 12, where the process that saw the topic go has ended since.",
-        _all((PartitionCopy, "learn", _without_former_ids)),
+        replacing((PartitionCopy, "learn", _without_former_ids)),
     ),
     Mutant(
         "pipelining outlives leaders",
         "copier",
         "13: several batches are in flight to a leader that does not know the producer.",
-        _all(
+        replacing(
             (TargetNode, "_may_send", _may_send_on),
             (PartitionCopy, "forget_lost", _forget_but_pipeline),
             (ProduceResponseHandler, "_take", _take_and_pipeline),
@@ -304,60 +321,82 @@ MUTANTS: tuple[Mutant, ...] = (
         "commit given up",
         "copier",
         "15: a partition that cannot be added while a commit is under way ends the task.",
-        _all((TransactionManager, "_abort", _spoil_commits)),
+        replacing((TransactionManager, "_abort", _spoil_commits)),
     ),
     Mutant(
         "refusal while aborting",
         "copier",
         "A partition that cannot be added while a transaction is aborted ends the task.",
-        _all((TransactionManager, "judge", _fail_while_aborting)),
+        replacing((TransactionManager, "judge", _fail_while_aborting)),
     ),
     Mutant(
         "no way back to a broker",
         "copier",
         "A target broker that was not in the metadata for a while is never connected to again.",
-        _all((BrokerNode, "check_deadline", _only_while_connected)),
+        replacing((BrokerNode, "check_deadline", _only_while_connected)),
     ),
     Mutant(
         "answer of a former log",
         "copier",
         "A late answer of a deleted topic is taken for the one that was created again.",
-        _all((SourceNode, "answers", _same_offset)),
+        replacing((SourceNode, "answers", _same_offset)),
     ),
     Mutant(
         "quarantine before answers",
         "copier",
         "A record is put aside while the target may have batches behind it.",
-        _all((TargetPartition, "requeue", _requeue_unseeing)),
+        replacing((TargetPartition, "requeue", _requeue_unseeing)),
     ),
     Mutant(
         "truncation skips ahead",
         "copier",
         "After a truncation copying goes on at the end, though it had not come so far.",
-        _all((OffsetReset, "_move", _move_ahead)),
+        replacing((OffsetReset, "_move", _move_ahead)),
     ),
     Mutant(
         "split of a written batch",
         "copier",
         "A batch that the target may have is split, and committed without its offset.",
-        _all((TargetPartition, "requeue", _forget_maybe)),
+        replacing((TargetPartition, "requeue", _forget_maybe)),
     ),
     Mutant(
         "copied again before stored",
         "copier",
         "Lost records are copied again while a higher position is stored: a crash abandons that.",
-        _all((PartitionCopy, "behind_stored", property(lambda _: False))),
+        replacing((PartitionCopy, "behind_stored", property(lambda _: False))),
     ),
     Mutant(
         "stopped partition goes on",
         "copier",
         "A partition that a loss has stopped by its policy is fetched on.",
-        _all((PartitionCopy, "held_back", property(_held_back_unless_stopped))),
+        replacing((PartitionCopy, "held_back", property(_held_back_unless_stopped))),
     ),
     Mutant(
         "whole sets of old messages",
         "copier",
         "A set of messages of magic 0 or 1 is copied whole, though a part of it was copied before.",
-        _all((conversion, "rebatch", _whole_old_sets)),
+        replacing((conversion, "rebatch", _whole_old_sets)),
     ),
+    Mutant(
+        "empty control batch",
+        "copier",
+        "7: a control batch that compaction kept without its marker stops a read_committed copy.",
+        replacing((conversion, "abort_marker", _marker_of_each)),
+    ),
+    Mutant(
+        "old CRCs unchecked",
+        "copier",
+        "8: messages of magic 0 and 1 that the network has damaged are copied.",
+        replacing((conversion, "crc_matches", _crc_of_new_only)),
+    ),
+    Mutant(
+        "unreadable set skipped",
+        "copier",
+        "8: a set of messages of magic 0 or 1 that cannot be decoded is left out.",
+        replacing(
+            (conversion, "crc_matches", _crc_of_new_only),
+            (conversion, "_record_by_record", _empty_if_unreadable),
+        ),
+    ),
+    *STATUS_MUTANTS,
 )

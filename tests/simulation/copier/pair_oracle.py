@@ -336,6 +336,16 @@ class PairOracle:
                 return True
         return False
 
+    def lacks_newest(self, end: int) -> bool:
+        """Whether the newest record before this source offset is not on the target, and is to be
+        there."""
+        for record in reversed(self.truth.records):
+            if record.number <= self.top or record.life != self.truth.life:
+                return False
+            if record.offset < end and record.state is RecordState.THERE:
+                return not self._is_excused(record)
+        return False
+
     # Positions.
 
     def check_position(self, position: int, what: str) -> None:

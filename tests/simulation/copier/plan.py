@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from connect.protocol.compression import GZIP, LZ4, NONE, SNAPPY
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.copy.batches.choice import CopyOptions
+from tests.simulation.copier.outage import EXACTLY_ONCE_OUTAGES, LASTS_S, OUTAGES
 from tests.simulation.kafka.access import AccessFaults
 from tests.simulation.kafka.broker import BrokerFaults
 from tests.simulation.kafka.coordinator import CoordinatorFaults
@@ -23,6 +24,12 @@ _TROUBLES = (
     "target unclean", "target recreated", "bad records",
     "crash", "crash", "restart", "freeze", "pause", "limit", "reassign", "clock",
 )  # fmt: skip
+_NOT_IN_OUTAGES = frozenset({
+    "crash", "restart", "freeze", "pause", "limit", "reassign", "source recreated",
+    "target recreated", "source old broker", "target old broker",
+})  # fmt: skip
+"""They would end what an outage is to show: that a copier that runs on tells of it."""
+
 _NOT_EXACTLY_ONCE = frozenset({"forgotten producers", "target unclean", "target recreated"})
 
 
@@ -88,6 +95,12 @@ class Plan:
     """The source's first records arrive late, and its topic is re-created meanwhile."""
     old_format: OldFormat | None
     """What the source's first batches are of; None: of magic 2."""
+    grows_by: int = 0
+    """So many partitions are added to the source's topic while it is copied."""
+    outage: str | None = None
+    """A long trouble (`outage.py`)."""
+    watches_few: bool = False
+    """Partitions at rest are not looked at every second, as where there are many."""
 
     def __str__(self) -> str:
         how = "exactly once" if self.exactly_once else "at least once"
@@ -98,6 +111,8 @@ class Plan:
             f"fetch {self.partition_fetch_bytes}, troubles: {', '.join(self.troubles) or 'none'}"
             f"{'' if self.old_format is None else f', {self.old_format}'}"
             f"{', some losses stop' if self.stops else ''}"
+            f"{f', {self.grows_by} partitions more' if self.grows_by else ''}"
+            f"{f', outage: {self.outage}' if self.outage else ''}"
         )
 
     @property
@@ -133,6 +148,8 @@ def _side(rng: random.Random) -> SideFaults:
             unavailable=_some(rng, 0.2, 0.3),
             connect=_some(rng, 0.2, 0.4),
             question=_some(rng, 0.2, 0.4),
+            without_topic=_some(rng, 0.2, 0.3),
+            without_leader=_some(rng, 0.2, 0.3),
         ),
     )
 
@@ -184,6 +201,8 @@ def plan_for(seed: int) -> Plan:
         slow_s=rng.choice((0.5, 5.0)),
         spoilt=_some(rng, 0.3, 0.2),
         unknown_partition=_some(rng, 0.2, 0.1),
+        refused=_some(rng, 0.3, 0.3),
+        lost=_some(rng, 0.3, 0.2),
     )
     read_committed = rng.random() < 0.5
     plan = Plan(
@@ -226,4 +245,19 @@ def plan_for(seed: int) -> Plan:
     )
     if late_answer:
         plan.metadata_max_age_ms = 1_000
+    _choose_more(plan, random.Random(seed * 43 + 17))
     return plan
+
+
+def _choose_more(plan: Plan, rng: random.Random) -> None:
+    """Chosen apart, too."""
+    plan.watches_few = rng.random() < 0.5
+    if rng.random() < 0.15:
+        plan.grows_by = rng.choice((1, 2))
+        plan.troubles += ("source grows",)
+    if rng.random() < 0.08 and not plan.late_answer:
+        own = plan.exactly_once and rng.random() < 0.5
+        plan.outage = rng.choice(EXACTLY_ONCE_OUTAGES if own else OUTAGES)
+        plan.troubles = tuple(t for t in plan.troubles if t not in _NOT_IN_OUTAGES)
+        plan.trouble_for_s = LASTS_S + 4.0
+        plan.trouble_every_s = 2.0

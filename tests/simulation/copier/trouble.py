@@ -47,6 +47,7 @@ class Troubles:
             "compaction": lambda: self._writer().compact_some(),
             "source unclean": self._source_unclean,
             "source recreated": self._source_recreated,
+            "source grows": lambda: world.command("grow"),
             "target leader": lambda: self._move_leader(self._target),
             "target cut": lambda: self._cut(self._target),
             "target silent": lambda: self._silence(self._target),

@@ -22,12 +22,9 @@ from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.plan import Plan
 from tests.simulation.kafka.access import SimulatedAccess
 from tests.simulation.kafka.cluster import Cluster
-from tests.simulation.kafka.coordinator import (
-    Coordinator,
-    SimulatedTransactions,
-    committed_offsets,
-)
+from tests.simulation.kafka.coordinator import Coordinator, committed_offsets
 from tests.simulation.kafka.network import Network, SimulatedPoller
+from tests.simulation.kafka.transactions import SimulatedTransactions
 
 __all__ = ["OFFSETS", "SOURCE", "TARGET", "Stored", "Worker", "WorkerEvents"]
 

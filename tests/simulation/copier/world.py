@@ -21,8 +21,10 @@ from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.flights import Flights
 from tests.simulation.copier.oracle import Oracle
+from tests.simulation.copier.outage import Outage
 from tests.simulation.copier.pair_oracle import Broken, PairOracle
 from tests.simulation.copier.plan import Plan
+from tests.simulation.copier.status_oracle import StatusOracle
 from tests.simulation.copier.trouble import Troubles
 from tests.simulation.copier.worker import OFFSETS, SOURCE, TARGET, Stored, Worker, WorkerEvents
 from tests.simulation.copier.writer import SourceWriter
@@ -33,6 +35,7 @@ from tests.simulation.kafka.network import Network, ProcessDied
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
 from tests.simulation.kafka.writing import numbers_of
+from tests.support import partition_invariants
 
 __all__ = ["CopierWorld"]
 
@@ -77,10 +80,12 @@ class CopierWorld:
             cluster.faults, cluster.connections = side.requests, side.network
         self.writers = {
             (SOURCE, n): SourceWriter(self.source, (SOURCE, n), plan)
-            for n in range(plan.partitions)
+            for n in range(plan.partitions + plan.grows_by)
         }
-        self.source.create(SOURCE, plan.partitions)
-        self.target.create(TARGET, plan.partitions)
+        self.partitions = plan.partitions
+        """Of the source's topic now."""
+        self.source.create(SOURCE, self.partitions)
+        self.target.create(TARGET, self.partitions)
         self.oracle = Oracle(
             self.target,
             {
@@ -145,6 +150,8 @@ class CopierWorld:
             ),
         )
         self.healed = False
+        self._status = StatusOracle(self.time, self._copied_for_good, self._something_waits)
+        self._limited = False
         self._troubles = Troubles(self)
 
     def note(self, text: str) -> None:
@@ -164,6 +171,8 @@ class CopierWorld:
         self._trouble_now_and_then()
         if plan.late_answer:
             self._troubles.answer_late()
+        if plan.outage is not None:
+            self.time.after(2 * self.rng.random(), Outage(self, plan.outage).begin)
         self.time.after(plan.trouble_for_s, self._heal)
         self._start()
         store_at = 0.0
@@ -206,7 +215,10 @@ class CopierWorld:
         engine = self.worker.engine
         if engine is not None:
             self.oracle.check_positions(engine.partitions)
+            if not self._limited:
+                self._status.look(engine)
             for partition in engine.partitions:
+                partition_invariants.check(partition)
                 if partition.standing:
                     self._check_stands(partition)
                 if partition.error is not None and _OWN_DEFECT in partition.error:
@@ -227,6 +239,8 @@ class CopierWorld:
     def _start(self) -> None:
         self._check()
         self.note("the copier starts")
+        self._status.reset()
+        self._limited = False
         self.worker.start()
         if self.rng.random() < 0.2 and self.worker.engine is not None:
             self.worker.engine.limit(NO_LIMITS, 1.0)
@@ -281,11 +295,27 @@ class CopierWorld:
             engine.set_fetching(False)
             self._paused_until = self.time.monotonic() + self.rng.random()
         elif name == "limit" and limits is not None:
+            self._status.reset()
+            self._limited = limits is not NO_LIMITS
             engine.limit(limits, 1.0)
         elif name == "commit":
             engine.request_commit()
+        elif name == "grow":
+            self._grow()
         elif name == "reassign" and not self.plan.exactly_once:
             self._reassign()
+
+    def _grow(self) -> None:
+        """The source's topic has another partition; the copier is given it once the copy has it,
+        too."""
+        for key in list(self.writers)[self.partitions - 1 :][1:2]:
+            if SOURCE in self.source.topics and TARGET in self.target.topics:
+                self.note(f"the source has another partition, {key[1]}")
+                self.partitions += 1
+                self.source.grow(SOURCE)
+                self.target.grow(TARGET)
+                self._write_now_and_then(key)
+                self.worker.give_back(key)
 
     def _reassign(self) -> None:
         if self._away and self.rng.random() < 0.7:
@@ -314,6 +344,23 @@ class CopierWorld:
                 self._write_now_and_then(key)
 
         self.time.after(pause, write)
+
+    def _copied_for_good(self, partition: PartitionCopy) -> int:
+        """Exactly once nothing is before it is committed."""
+        if self.plan.exactly_once:
+            return len(self.oracle.of_source(partition.source).sequence)
+        return partition.acked_position
+
+    def _something_waits(self, partition: PartitionCopy) -> bool:
+        """Whether the source has something to copy of this partition."""
+        found = self.source.find(partition.source)
+        pair = self.oracle.of_source(partition.source)
+        if found is None or pair.settled_life != pair.truth.life:
+            return False
+        end = found.log.stable if self.plan.read_committed else found.log.high
+        if self.plan.exactly_once:
+            return pair.lacks_newest(end)
+        return end > partition.acked_position
 
     def _trouble_now_and_then(self) -> None:
         def cause() -> None:
@@ -364,7 +411,7 @@ class CopierWorld:
     def create_source(self) -> None:
         if SOURCE not in self.source.topics:
             self.note("source: the topic is created again")
-            self.source.create(SOURCE, self.plan.partitions)
+            self.source.create(SOURCE, self.partitions)
 
     def target_is_deleted(self) -> None:
         self.oracle.recreated()
@@ -391,7 +438,7 @@ class CopierWorld:
         if TARGET not in self.target.topics:
             self.note("target: the topic is created again")
             self.oracle.forgive()
-            self.target.create(TARGET, self.plan.partitions)
+            self.target.create(TARGET, self.partitions)
 
     def _source_cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
         self.writers[partition.key].cut_off(end)
@@ -552,6 +599,7 @@ class CopierWorld:
         for side in (self.plan.source, self.plan.target):
             faults = side.access
             faults.stale = faults.unavailable = faults.connect = faults.question = 0.0
+            faults.without_topic = faults.without_leader = 0.0
         for partition in self.target.partitions:
             partition.max_message_bytes = 1 << 20
         if self.coordinator is not None:
@@ -569,6 +617,8 @@ class CopierWorld:
         assert engine is not None
         engine.set_fetching(True)
         engine.limit(NO_LIMITS, 1.0)
+        self._status.reset()
+        self._limited = False
         for key in self._away:
             self.worker.give_back(key)
         self._away = []
@@ -625,7 +675,7 @@ class CopierWorld:
 
     def _caught_up(self) -> bool:
         engine = self.worker.engine
-        if engine is None or len(engine.partitions) < self.plan.partitions:
+        if engine is None or len(engine.partitions) < self.partitions:
             return False
         for partition in engine.partitions:
             log = self.source.topics[SOURCE].partitions[partition.source[1]].log
