@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -83,6 +83,10 @@ class WatchedTask(MirrorSourceTask):
     def initialize(self, context: TaskContext) -> None:
         super().initialize(context)
         self._watched.cancellation = self._cancellation
+        self._watched.partitions = self._copied
+
+    def _copied(self) -> Collection[PartitionCopy]:
+        return () if self._engine is None else self._engine.partitions
 
     def _acked(
         self, partition: PartitionCopy, runs: Sequence[tuple[int, int]], base_offset: int
@@ -199,6 +203,8 @@ class SimulatedClients(TaskClients):
         syncs: InternalTopic,
         pages: InternalTopic,
         shared: Callable[[], bool],
+        *,
+        read_committed: bool,
     ) -> None:
         self.clock = clock
         # The process's own would keep every simulated task that a crash ends.
@@ -212,7 +218,14 @@ class SimulatedClients(TaskClients):
         self._clusters = clusters
         self._poller = _Poller(network, life, session, shared)
         self._opened: list[_Access] = []
-        self._tails = SimulatedTails(timeline, clusters["source"][0], clusters["target"][0])
+        self._tails = SimulatedTails(
+            timeline,
+            clusters["source"][0],
+            clusters["target"][0],
+            read_committed=read_committed,
+        )
+        self.partitions: Callable[[], Collection[PartitionCopy]] = tuple
+        """Those of the task's engine."""
 
     def offset_topics(self, *_: Any) -> _OffsetTopics:
         return self._offset_topics

@@ -105,7 +105,14 @@ class _Plan:
         cluster.connections.delay = chance.choice((0.0005, 0.02, 0.1))
         cluster.connections.spike = much * chance.random()
         cluster.connections.cut = much
-        for what in ("stale", "unavailable", "connect", "question"):
+        for what in (
+            "stale",
+            "unavailable",
+            "connect",
+            "question",
+            "without_topic",
+            "without_leader",
+        ):
             setattr(world.access[cluster.name], what, much * chance.choice((0.0, chance.random())))
         world.at(chance.uniform(0.5, 5), partial(world.behave, cluster))
 
@@ -124,6 +131,8 @@ class _Plan:
             slow=chance.choice((0.0, 0.5)),
             spoilt=chance.choice((0.0, 0.3)),
             unknown_partition=chance.choice((0.0, 0.2)),
+            refused=chance.choice((0.0, 0.3)),
+            lost=chance.choice((0.0, 0.2)),
         )
         world.at(chance.uniform(0.5, 5), self._mend_coordinator)
 

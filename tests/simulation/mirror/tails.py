@@ -25,10 +25,13 @@ _FAILS = 0.1
 class SimulatedTails:
     """A `TailLookup` whose comparing is the real one; reading takes a seeded time, or fails."""
 
-    def __init__(self, timeline: Timeline, source: Cluster, target: Cluster) -> None:
+    def __init__(
+        self, timeline: Timeline, source: Cluster, target: Cluster, *, read_committed: bool
+    ) -> None:
         self._timeline = timeline
         self._source = source
         self._target = target
+        self._read_committed = read_committed
         self._closed = False
 
     def look(self, question: TailQuestion) -> Future[FoundTail]:
@@ -55,7 +58,8 @@ class SimulatedTails:
         theirs = self._target.find(question.target)
         assert ours is not None
         assert theirs is not None
-        first, end = question.source_start, ours.log.high
+        first = question.source_start
+        end = ours.log.stable if self._read_committed else ours.log.high
         stable = theirs.log.stable
         asked_to = stable if question.target_end is None else question.target_end
         span = question.target_start, min(asked_to, stable)
@@ -69,7 +73,7 @@ class SimulatedTails:
             question.source,
             question.target,
             first,
-            wire_runs([mine], first, end, committed=False),
+            wire_runs([mine], first, end, committed=self._read_committed),
             wire_runs(_read(theirs.log, *span), *span, committed=True),
             timestamps=True,
         )

@@ -32,6 +32,14 @@ class SourceTruth:
     def end(self) -> int:
         return self._offsets[-1] + 1 if self._offsets else 0
 
+    @property
+    def wanted_end(self) -> int:
+        """The offset after the last record that belongs on the target."""
+        for index in range(len(self._offsets) - 1, -1, -1):
+            if self._wanted(index):
+                return self._offsets[index] + 1
+        return 0
+
     def _wanted(self, index: int) -> bool:
         """Whether the target is to have it; not known yet counts as yes."""
         batch = self._batches[index]

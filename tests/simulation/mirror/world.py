@@ -13,7 +13,6 @@ from typing import Any
 
 from connect.clock import Deadline
 from connect.protocol import records
-from connect.protocol.record_codec import Record, encode_batch
 from tests.simulation.kafka.access import AccessFaults
 from tests.simulation.kafka.broker import BrokerFaults
 from tests.simulation.kafka.cluster import Cluster
@@ -31,6 +30,8 @@ from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 from tests.simulation.mirror.truth import Copies, SourceTruth
 from tests.simulation.mirror.worker import SimulatedWorker
+from tests.simulation.mirror.writers import SourceWriters
+from tests.support import partition_invariants
 
 __all__ = ["MirrorWorld"]
 
@@ -65,7 +66,12 @@ class MirrorWorld:
         self.map = InternalTopic("map", self.topic_faults["map"], self.time.now_ms)
         self.keeps_map = chance.random() < 0.9
         self.emits_syncs = chance.random() < 0.9
-        self.truth = {key: SourceTruth(read_committed=False) for key in self.keys}
+        # Chosen apart, so that a seed's other choices stay what they were before there was this.
+        apart = Random(seed * 31 + 7)
+        transactions = apart.choice((0.0, 0.0, 0.4, 0.8))
+        self.read_committed = apart.random() < (0.8 if transactions else 0.1)
+        self.truth = {key: SourceTruth(read_committed=self.read_committed) for key in self.keys}
+        self.writers = SourceWriters(self.source, self.truth, timeline.note, transactions)
         copies = {
             key: Copies(self.target.topics["a.t"].partitions[key[1]].log) for key in self.keys
         }
@@ -129,24 +135,14 @@ class MirrorWorld:
 
     def write(self, key: Key, records: int) -> None:
         """Somebody produces to the source."""
-        partition = self.source.find(key)
-        assert partition is not None
-        first = partition.log.end
-        data = encode_batch(
-            [
-                Record(first + n, self.time.now_ms(), None, str(first + n).encode())
-                for n in range(records)
-            ],
-            base_offset=first,
-        )
-        self.truth[key].appended(self.source.write(key, data))
+        self.writers.write(key, records)
 
     def delete_before(self, key: Key, offset: int) -> None:
         """The source's retention."""
         partition = self.source.find(key)
         assert partition is not None
         before = partition.log.start
-        partition.log.delete_before(offset)
+        partition.log.delete_before(min(offset, partition.log.stable))
         if partition.log.start > before:
             self.timeline.note(f"source {key[0]}-{key[1]} begins at {partition.log.start}")
             self.source.moved_on(partition)
@@ -181,6 +177,9 @@ class MirrorWorld:
             "offset.lag.max": str(self.lag_max),
             "mirror.offset.map.enabled": str(self.keeps_map).lower(),
             "emit.offset-syncs.enabled": str(self.emits_syncs).lower(),
+            "source.consumer.isolation.level": (
+                "read_committed" if self.read_committed else "read_uncommitted"
+            ),
         }
 
     def start_worker(self, *, exactly_once: bool = False) -> SimulatedWorker:
@@ -210,6 +209,7 @@ class MirrorWorld:
             self.syncs,
             self.map,
             lambda: len(self.running) > 1,
+            read_committed=self.read_committed,
         )
         made = self._tasks.make(clients, session, clock, self.config())
         worker = SimulatedWorker(
@@ -292,6 +292,9 @@ class MirrorWorld:
             for worker in running:
                 worker.turn()
                 self.oracle.check()
+                if worker.alive:
+                    for partition in self._clients[worker].partitions():
+                        partition_invariants.check(partition)
             for worker in [w for w in self._clients if not w.alive]:
                 del self._clients[worker]
         # What befell in the last turn belongs to this part of the run, too.
@@ -312,6 +315,7 @@ class MirrorWorld:
         for cluster in (self.source, self.target):
             self.behave(cluster)
             cluster.heal()
+        self.writers.end_all()
         for worker in self.alive:
             if worker.frozen or self.chance.random() < 0.5:
                 worker.kill()
@@ -329,9 +333,8 @@ class MirrorWorld:
         while not caught_up and self.time.monotonic() < deadline:
             self.drive(1.0)
             caught_up = worker.alive and all(
-                self.oracle.stored_position(key) == self.truth[key].end
-                for key in self.keys
-                if self.truth[key].end
+                (self.oracle.stored_position(key) or 0) >= truth.wanted_end
+                for key, truth in self.truth.items()
             )
         if not worker.alive:
             raise Finding(f"{worker.name} failed though all is calm: {worker.failure!r}")
@@ -340,7 +343,7 @@ class MirrorWorld:
         trouble = worker.task.trouble()
         if not caught_up:
             stored = {key: self.oracle.stored_position(key) for key in self.keys}
-            ends = {key: truth.end for key, truth in self.truth.items()}
+            ends = {key: truth.wanted_end for key, truth in self.truth.items()}
             raise Finding(
                 f"not caught up {_CALM_S:.0f} s after all was calm: stored {stored}, the source"
                 f" ends at {ends}; health {health}, trouble {trouble}"
