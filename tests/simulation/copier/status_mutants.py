@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.stall_detector import StallDetector
 from tests.simulation.mutants import Mutant, replacing
@@ -42,12 +41,6 @@ def _acknowledged(self: StallDetector, partition: PartitionCopy) -> tuple[int, b
     return partition.acked_position, partition.lag == 0
 
 
-def _any_bytes(self: SourceNode) -> None:
-    channel = self.channel
-    if channel is not None and self.waits_since is not None:
-        self.arriving_at = self._loop.now()
-
-
 STATUS_MUTANTS = (
     Mutant(
         "stuck is not told",
@@ -66,11 +59,5 @@ STATUS_MUTANTS = (
         "copier",
         "A flow whose transactions are all aborted copies nothing, and counts as healthy.",
         replacing((StallDetector, "_copied", _acknowledged)),
-    ),
-    Mutant(
-        "answers of others are progress",
-        "copier",
-        "What a broker sends for other partitions explains why one does not move.",
-        replacing((SourceNode, "look_for_bytes", _any_bytes)),
     ),
 )

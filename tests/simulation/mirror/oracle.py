@@ -59,6 +59,8 @@ class Oracle:
         pages may replace the later session's, so the map may lead astray."""
         self._sessions: dict[tuple[int, int], Session] = {}
         """By producer id and epoch."""
+        self._all: dict[Session, None] = {}
+        """That have begun with a partition."""
         self._stored: dict[TopicPartition, int] = {}
         self._owed: list[tuple[TopicPartition, int, int]] = []
         """(partition, stored position, end of the target's log then)"""
@@ -112,6 +114,7 @@ class Oracle:
                 f" acknowledged to it everything before {acked}"
             )
         session.began[key] = position
+        self._all[session] = None
         session.ends[key] = self._copies[key].log.end
         session.next.pop(key, None)
         if self._unfenced.get(key, position + 1) <= position:
@@ -166,6 +169,12 @@ class Oracle:
         session = self._sessions.get((batch.producer, batch.producer_epoch))
         if self._keeps_map and session is not None and key in session.new:
             self._check_kept(session, key)
+
+    def cut_off(self, key: TopicPartition, end: int) -> None:
+        """The target's log lost batches that were not replicated: what comes there is new."""
+        for session in self._all:
+            if key in session.ends:
+                session.ends[key] = min(session.ends[key], end)
 
     def acked(
         self, session: Session, key: TopicPartition, runs: Sequence[tuple[int, int]], base: int

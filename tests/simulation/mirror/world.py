@@ -104,10 +104,15 @@ class MirrorWorld:
         self.calm = False
 
         self.target.on_appended = self._appended
+        self.target.on_truncated = self._cut_off
 
     def _appended(self, partition: SimulatedPartition, batch: Batch) -> None:
         if partition.topic == f"a.{TOPIC}":
             self.oracle.appended((TOPIC, partition.number), batch)
+
+    def _cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
+        if partition.topic == f"a.{TOPIC}":
+            self.oracle.cut_off((TOPIC, partition.number), end)
 
     def commit_every(self, seconds: float) -> None:
         """`offset.flush.interval.ms` of the workers that start from now on."""
