@@ -29,6 +29,14 @@ pytestmark = pytest.mark.timeout(1200)
 WORKER_KILLS = 2
 
 
+def doubled(flow: MirroredFlow, topics: dict[str, int], most_jumps: int) -> int:
+    """Check all copies; returns the records copied twice but those of the compacted topic. A copy
+    of a record that compaction has removed since is not recognised, and copied again."""
+    check(flow, topics, most_jumps)
+    kept = {name: partitions for name, partitions in topics.items() if "compacted" not in name}
+    return check(flow, kept, most_jumps)
+
+
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_loses_nothing_and_keeps_the_order(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
@@ -48,7 +56,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_keeps_the_order(
     with running(flow.properties(SPARK), tmp_path, log) as mirror:
         caught_up(flow, topics, WAIT_S)
         stop_cleanly(mirror, log)
-    check(flow, topics, WORKER_KILLS)
+    assert doubled(flow, topics, WORKER_KILLS) == 0
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,8 @@ def test_spark_killed_under_the_worker_comes_back_and_goes_on(
 def test_an_executors_machine_killed_in_the_middle_costs_repetitions_only(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
 ) -> None:
-    """On a standalone cluster, whose executors have of ours only what is sent to them."""
+    """On a standalone cluster, whose executors have of ours only what is sent to them. Spark runs a
+    lost shard again from its beginning, so its records may be there twice."""
     flow = MirroredFlow(source_cluster, target_cluster)
     log = logs / "mirror.log"
     topics = make_topics(flow)

@@ -7,14 +7,17 @@ and compares. This module opens its own cluster links, so it can be closed befor
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Literal
+from uuid import UUID
 
 from connect.clients.cluster.cluster_link import ClusterLink
-from connect.clients.cluster.list_offsets import LATEST
+from connect.clients.cluster.list_offsets import LATEST, OffsetResult
 from connect.clients.config.settings import WireSettings
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connect.log_fields import OwnedPool
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.compare.target_tail import Tail, TailReader
 from connectors.mirror.copy.positions.tail_checks import FoundTail, TailQuestion
 
@@ -27,8 +30,8 @@ _WAIT_S = _ASK_S + 5.0
 
 
 class ThreadedTailLookup:
-    """Compares log ends on worker threads. `look` and `close` belong to one thread. Threads and
-    connections are created by the first `look`."""
+    """Compares log ends on worker threads. Its methods belong to one thread. Threads and
+    connections are created when something is first asked."""
 
     def __init__(self, source: WireSettings, target: WireSettings, *, read_committed: bool) -> None:
         self._settings = (source, target)
@@ -39,6 +42,26 @@ class ThreadedTailLookup:
         self._stopped = threading.Event()
 
     def look(self, question: TailQuestion) -> Future[FoundTail]:
+        pool, links = self._opened()
+        self._watch(0, (question.source[0],))
+        self._watch(1, (question.target[0],))
+        return pool.submit(self._look, links, question)
+
+    def target_ends(
+        self, targets: Collection[TopicPartition]
+    ) -> Future[Mapping[TopicPartition, OffsetResult]]:
+        """Return the log end offset of each target partition, or its error, without blocking. One
+        request for each leader tells which partitions have nothing to compare."""
+        _, (_, target) = self._opened()
+        self._watch(1, {topic for topic, _ in targets})
+        return target.list_offsets(targets, LATEST, 0, _ASK_S)
+
+    @property
+    def target_topic_ids(self) -> Mapping[str, UUID]:
+        """Return the IDs of the topics that were asked about, as far as known."""
+        return {} if self._links is None else self._links[1].snapshot.topic_ids
+
+    def _opened(self) -> tuple[OwnedPool, tuple[ClusterLink, ClusterLink]]:
         if self._pool is None or self._links is None:
             self._pool = OwnedPool(_THREADS, "mirror-tail")
             source, target = self._settings
@@ -46,12 +69,13 @@ class ThreadedTailLookup:
                 ClusterLink(source, lambda: None, name="mirror-tail-source"),
                 ClusterLink(target, lambda: None, name="mirror-tail-target"),
             )
-        for link, topics, topic in zip(
-            self._links, self._topics, (question.source[0], question.target[0]), strict=True
-        ):
-            topics.add(topic)
-            link.watch_topics(topics)
-        return self._pool.submit(self._look, self._links, question)
+        return self._pool, self._links
+
+    def _watch(self, side: int, topics: Collection[str]) -> None:
+        watched = self._topics[side]
+        if self._links is not None and not watched.issuperset(topics):
+            watched.update(topics)
+            self._links[side].watch_topics(watched)
 
     def _look(self, links: tuple[ClusterLink, ClusterLink], question: TailQuestion) -> FoundTail:
         source, target = links

@@ -23,14 +23,14 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.context import CopyContext, TailCompared
 from connectors.mirror.copy.partition.partition import PartitionCopy
 
-__all__ = ["FoundTail", "TailChecks", "TailLookup", "TailQuestion", "spans_from"]
+__all__ = ["MOST_OFFSETS", "FoundTail", "TailChecks", "TailLookup", "TailQuestion", "spans_from"]
 
 _LOG = logging.getLogger(__name__)
 
 _WITHIN_S = 30.0
 """Time limit of a comparison. Copying again costs less than a partition that waits longer."""
 
-_MOST_OFFSETS = 20_000_000
+MOST_OFFSETS = 20_000_000
 """A crash leaves the records of at most one offset.flush.interval.ms. A log end further away has
 another cause."""
 
@@ -104,7 +104,7 @@ class TailChecks:
         """Start the comparison up to the target's log end `end`. Returns False if there is nothing
         to compare."""
         start, partition.tail_start = partition.tail_start, None
-        if start is None or not start[1] < end <= start[1] + _MOST_OFFSETS:
+        if start is None or not start[1] < end <= start[1] + MOST_OFFSETS:
             return False
         if partition.change is not None:
             return False  # The copies differ from their records.

@@ -62,6 +62,7 @@ class PartitionBoard:
         self._waiting = WaitingPartitions()
         self._unsure: set[TopicPartition] = set()
         self._learning: set[TopicPartition] = set()
+        self._tails: list[SparkPartition] = []
         self._late: dict[TopicPartition, int] = {}
         """Positions of partitions that began before the facts about their logs were read."""
         self.news = True
@@ -174,12 +175,17 @@ class PartitionBoard:
     # Partitions without a stored offset (`BeginningHost`).
 
     def begin(self, key: TopicPartition, position: int | None, topic_id: UUID | None) -> None:
+        """Start a partition that has no stored offset. Every copy before a crash stored its start
+        position first, so the target's log starts with it."""
         partition = self._partitions.get(key)
         if partition is None or not partition.start_unknown:
             return
         partition.start_unknown = False
         if position is not None:
             partition.topic_id = topic_id or partition.topic_id
+            if self._stores:
+                partition.target_end = 0
+            self._compare_from(partition, (position, 0))
             self.place(partition, position)
 
     def let_copy(self, keys: Iterable[TopicPartition]) -> None:
@@ -284,7 +290,7 @@ class PartitionBoard:
             if known is not None and known.hold_for(partition.position):
                 partition.learn(known)
                 partition.target_end = known.target_end
-                partition.tail_start = known.reached(partition.position)
+                self._compare_from(partition, known.reached(partition.position))
         late, self._late = self._late, {}
         for key, position in late.items():
             known, began = facts.get(key), self._partitions[key]
@@ -292,6 +298,24 @@ class PartitionBoard:
             if known is not None and known.hold_for(position) and began.loss is None:
                 began.learn(known)
         self.news = True
+
+    # Records that a crash left on the target (`BoardTails`).
+
+    def take_tails(self, now: float) -> list[SparkPartition]:
+        """Return the partitions whose target may have more records than is known, each once. One
+        whose shard was lost: when no executor copies it any more."""
+        found = [partition for partition in self._tails if partition.retry_at <= now]
+        if found:
+            self._tails = [partition for partition in self._tails if partition.retry_at > now]
+        return found
+
+    def _compare_from(self, partition: SparkPartition, start: tuple[int, int] | None) -> None:
+        # Under exactly-once a crash leaves no records without stored offsets.
+        if start is None or UNKNOWN in start or not self._stores:
+            return
+        if partition.tail_start is None:
+            self._tails.append(partition)
+        partition.tail_start = start
 
     def _take_learning(self) -> list[SparkPartition]:
         """Return the partitions that wait for facts and whose position is known. They wait no
@@ -334,6 +358,7 @@ class PartitionBoard:
             partition.unsure
             or partition.learns
             or partition.comparing
+            or partition.tail_start is not None
             or partition.standing is not None
             or partition.leaving
             or partition.begin_again
@@ -407,6 +432,7 @@ class PartitionBoard:
                 self._came_back(partition)
                 self._failed(partition, reason, now)
                 partition.retry_at = max(partition.retry_at, until)
+                self._compare_from(partition, (partition.position, partition.target_end))
                 self.moved_to(partition)
 
     # Under exactly-once: partitions whose shard did not end well.

@@ -48,7 +48,8 @@ class SparkPartition:
     anchors: tuple[tuple[int, int], ...] = ()
     """(position, target end) of the last commits."""
     tail_start: tuple[int, int] | None = None
-    """The (source offset, target offset) from which on the target may have more than was stored."""
+    """The (source offset, target offset) from which on the target may have more records than is
+    known. It waits until they are compared."""
     comparing: bool = False
     """Waits until the target's log end was compared with the source."""
     learns: bool = False
@@ -116,6 +117,14 @@ class SparkPartition:
         """The target lost records: where its log ends is known again after the next shard."""
         self.target_end = UNKNOWN
         self.anchors = ()
+
+    def has_target(self, topic_id: UUID | None) -> bool:
+        """Whether the target's topic, which has this ID (None: not known), is the one whose end is
+        known. An ID that was not known before is kept."""
+        if topic_id is None or topic_id in self.former_target_ids:
+            return True  # A broker with old metadata may return a deleted topic's ID.
+        self.target_topic_id = self.target_topic_id or topic_id
+        return self.target_topic_id == topic_id
 
     def learn(self, known: LogIdentity) -> None:
         """Set the IDs of the topics as they were when its position was stored. If the source's

@@ -224,7 +224,9 @@ class SparkSourceTask(BaseSourceTask):
         listing.turn()
         running(self._beginnings).turn()
         self._learn(listing)
-        self._board.news |= running(self._tails).turn()
+        tails = running(self._tails)
+        tails.look(self._board.take_tails(self._clock.monotonic()))
+        self._board.news |= tails.turn()
         running(self._history).look(self._board, self._board)
         self._forecast()
         if self._lanes is not None:
@@ -252,16 +254,13 @@ class SparkSourceTask(BaseSourceTask):
             board.begin_without_facts()
         else:
             return
-        if self._lanes is None:
-            # Under exactly-once a crash leaves no records without stored offsets.
-            running(self._tails).look(board)
         listing.compare()
 
     def _found(self, partition: SparkPartition, found: FoundTail) -> None:
         """Record that dead executors had copied these records beyond the stored offset."""
         position = partition.position
         records = 0
-        for first, landed, count in () if partition.leaving else spans_from(found, position):
+        for first, landed, count in spans_from(found, position):
             running(self._sync_writer).copied(partition.source, [(first, count)], landed)
             partition.target_end = landed + count
             records += count

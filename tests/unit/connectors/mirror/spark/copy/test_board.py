@@ -382,6 +382,11 @@ def test_one_that_was_begun_before_goes_on_from_there() -> None:
     made.begin(KEY, 5, old)
     made.let_copy([KEY])
     assert (begun, made.unplaced()) == ([5], [])
+    assert planned(made) == []
+    # Its target is compared first (test_tails.py).
+    (partition,) = made.take_tails(0.0)
+    start, partition.tail_start = partition.tail_start, None
+    assert start == (5, 0)
     assert [each.start for each in planned(made)] == [5]
     made.topic_ids({"t": new})
     assert the(made).begin_again
