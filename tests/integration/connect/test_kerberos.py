@@ -1,4 +1,4 @@
-"""A Connect worker whose cluster wants Kerberos: its group, its topics, a source and a sink task."""
+"""A Connect worker whose cluster wants Kerberos, with a source task and a sink task."""
 
 from __future__ import annotations
 
@@ -70,8 +70,10 @@ def test_lines_pass_from_a_source_task_to_a_sink_task(
                 f"{len(LINES)} lines of the sink",
             )
             wait_until(
-                lambda: committed(cluster.bootstrap_servers, f"connect-{sink}")
-                == {(topic, 0): len(LINES)},
+                lambda: (
+                    committed(cluster.bootstrap_servers, f"connect-{sink}")
+                    == {(topic, 0): len(LINES)}
+                ),
                 WAIT_S,
                 "the sink's commit",
             )
