@@ -60,8 +60,8 @@ class TokenIssuer:
             self._key, self._key_id = known
 
     def broker_properties(self, listener: str) -> dict[str, str]:
-        """Of a broker that checks signature, issuer and audience with Kafka's own validator. Its JVM
-        needs `jvm_flag`."""
+        """Of a broker that checks signature, issuer and audience with Kafka's own validator. Its
+        JVM needs `jvm_flag`."""
         prefix = f"listener.name.{listener}"
         handler = f"{LOGIN}.oauthbearer.OAuthBearerValidatorCallbackHandler"
         return {

@@ -1,4 +1,4 @@
-"""An OAuth server on loopback, which answers requests for tokens, and for the keys that sign them."""
+"""An OAuth server on loopback. It answers requests for tokens and for the keys that sign them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TokenServer(ThreadingHTTPServer):
     answer: bytes = b'{"access_token": "t-0", "expires_in": 100}'
     location: str | None = None
     judge: Callable[[dict[str, str], str | None], tuple[int, bytes]] | None = None
-    """Decides from the form of a request and its Authorization, in place of `status` and `answer`."""
+    """Decides from a request's form and Authorization, in place of `status` and `answer`."""
     keys: bytes = b'{"keys": []}'
     """The JSON Web Key Set, which every GET is answered with."""
 
