@@ -68,6 +68,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if server.location is not None:
             self.send_header("Location", server.location)
+        # As RFC 6749 wants it; librdkafka takes no other answer.
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
