@@ -34,6 +34,8 @@ RUNTIME_STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-for-demo
 TEST_STAMP := $(VENV)/.installed-for-tests
 DOCS_STAMP := $(VENV)/.installed-for-docs
+# Where the headers of MIT krb5 are (libkrb5-dev), the tests of Kerberos get their package, too.
+KERBEROS_STAMP := $(if $(shell command -v krb5-config 2>/dev/null),$(VENV)/.installed-for-kerberos)
 # What the project itself is installed from; the compiled part needs a C compiler, and is left out without.
 PROJECT := pyproject.toml setup.py $(wildcard connect/protocol/native/*)
 
@@ -106,7 +108,14 @@ $(DOCS_STAMP): requirements-docs.lock $(PROJECT) | $(BIN)/python
 install: $(RUNTIME_STAMP)
 	@echo "Installed: $(BIN)/connect-mirror-maker"
 
-install-test: $(TEST_STAMP)
+install-test: $(TEST_STAMP) $(KERBEROS_STAMP)
+
+# gssapi has no wheels for Linux: it is compiled, unoptimised, with the Cython that the test lock pins.
+# pip keeps the wheel for other checkouts. Without it the tests of Kerberos are skipped, and say so.
+$(VENV)/.installed-for-kerberos: requirements-kerberos.lock $(TEST_STAMP)
+	@echo "Installing what $< pins"
+	@if CFLAGS=-O0 $(PIP) install --quiet --require-hashes --no-build-isolation -r $<; then touch $@; \
+	else echo "gssapi could not be installed: the tests of Kerberos are skipped." >&2; fi
 
 # make install brings no packages for brokers; make install-test does.
 brokers:
@@ -176,6 +185,7 @@ lock: | $(BIN)/python
 	$(COMPILE) -c requirements-test.lock pyproject.toml -o requirements.lock
 	$(COMPILE) --group brokers -c requirements-test.lock pyproject.toml -o requirements-demo.lock
 	$(COMPILE) --group spark-connect -c requirements-test.lock -o requirements-spark-connect.lock
+	$(COMPILE) --group kerberos -c requirements-test.lock -o requirements-kerberos.lock
 	$(COMPILE) --group audit -o requirements-audit.lock
 	$(COMPILE) --group brokers --group docs -c requirements-test.lock pyproject.toml -o requirements-docs.lock
 

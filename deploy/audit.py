@@ -36,6 +36,7 @@ EXIT_OK, EXIT_FOUND, EXIT_NOT_LOOKED_UP = 0, 1, 3
 
 ROOT = Path(__file__).parents[1]
 RUNTIME_LOCK, TEST_LOCK = ROOT / "requirements.lock", ROOT / "requirements-test.lock"
+KERBEROS_LOCK = ROOT / "requirements-kerberos.lock"
 JAR_LOCKS = ROOT / "deploy" / "brokers"
 SPARK_LOCKS = ROOT / "connectors" / "spark" / "locks"
 
@@ -254,7 +255,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     licences = {package.name: licence_of(package.name) for package in runtime}
     found = [
-        *_without_hashes((RUNTIME_LOCK, TEST_LOCK, JAR_LOCKS / "jre.lock")),
+        *_without_hashes((RUNTIME_LOCK, TEST_LOCK, KERBEROS_LOCK, JAR_LOCKS / "jre.lock")),
         *_jar_problems([*JAR_LOCKS.glob("kafka-*.lock"), *SPARK_LOCKS.glob("*.lock")]),
         *_superfluous(runtime, project),
         *unlisted_licences(licences),

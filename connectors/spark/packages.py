@@ -49,6 +49,9 @@ DISTRIBUTIONS = (
 """The distributions that code on executors imports (`connectors.mirror.audit.auditor`,
 `connectors.mirror.copy.range_copier`), and their dependencies."""
 
+_KERBEROS = ("gssapi", "decorator")
+"""Of the extra `kerberos`, where it is installed. Executors need the system's libkrb5 only."""
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest date of zip files. A fixed date makes archives of the same content identical."""
 
@@ -99,6 +102,11 @@ def _sources(package: str) -> Iterator[tuple[Path, Path]]:
                 yield path, path.relative_to(folder)
 
 
+def _needed(more: Iterable[str]) -> tuple[str, ...]:
+    kerberos = _KERBEROS if _is_installed(_KERBEROS[0]) else ()
+    return (*DISTRIBUTIONS, *kerberos, *more)
+
+
 def frame_distributions() -> tuple[str, ...]:
     """Return what executors of Python data sources need besides: PyArrow, for Spark itself, and a
     client of the history's database."""
@@ -107,9 +115,9 @@ def frame_distributions() -> tuple[str, ...]:
 
 
 def cached_environment(cache: Path, more: Sequence[str] = ()) -> Path:
-    """Return `pack_environment` of DISTRIBUTIONS and of `more`. It is built once per set of
+    """Return what `pack_environment` makes. It is built once per set of
     installed packages, and kept in `cache`."""
-    versions = [f"{name}=={_distribution(name).version}" for name in (*DISTRIBUTIONS, *more)]
+    versions = [f"{name}=={_distribution(name).version}" for name in _needed(more)]
     key = _short_hash(part.encode() for part in (*versions, sys.version, _launcher()))
     path = cache / "spark" / f"environment-{key}.tar.gz"
     if not path.exists():
@@ -124,7 +132,7 @@ def pack_environment(to: Path, more: Iterable[str] = ()) -> None:
     Raises ConfigError if one is not installed, OSError if the archive cannot be written.
     """
     files: dict[str, Path] = {}
-    for name in (*DISTRIBUTIONS, *more):
+    for name in _needed(more):
         files.update(_installed(name))
     # Replace the file atomically, because other processes may build the same one now.
     descriptor, temporary = tempfile.mkstemp(dir=to.parent, prefix=f".{to.name}.")

@@ -1,4 +1,4 @@
-"""An OAuth server on loopback, which answers requests for tokens."""
+"""An OAuth server on loopback. It answers requests for tokens and for the keys that sign them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ class TokenServer(ThreadingHTTPServer):
     status = 200
     answer: bytes = b'{"access_token": "t-0", "expires_in": 100}'
     location: str | None = None
-    judge: Callable[[dict[str, str]], tuple[int, bytes]] | None = None
-    """Decides from the form of a request, in place of `status` and `answer`."""
+    judge: Callable[[dict[str, str], str | None], tuple[int, bytes]] | None = None
+    """Decides from a request's form and Authorization, in place of `status` and `answer`."""
+    keys: bytes = b'{"keys": []}'
+    """The JSON Web Key Set, which every GET is answered with."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -36,21 +38,38 @@ class TokenServer(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/token"
 
+    @property
+    def keys_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/keys"
+
 
 class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        server = self.server
+        assert isinstance(server, TokenServer)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(server.keys)))
+        self.end_headers()
+        self.wfile.write(server.keys)
+
     def do_POST(self) -> None:
         server = self.server
         assert isinstance(server, TokenServer)
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        server.asked.append((self.headers["Authorization"], dict(urllib.parse.parse_qsl(body))))
+        form = dict(urllib.parse.parse_qsl(body))
+        server.asked.append((self.headers["Authorization"], form))
         server.gate.wait(AMPLE_S)
-        form = server.asked[-1][1]
         status, answer = (
-            (server.status, server.answer) if server.judge is None else server.judge(form)
+            (server.status, server.answer)
+            if server.judge is None
+            else server.judge(form, self.headers["Authorization"])
         )
         self.send_response(status)
         if server.location is not None:
             self.send_header("Location", server.location)
+        # As RFC 6749 wants it; librdkafka takes no other answer.
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)

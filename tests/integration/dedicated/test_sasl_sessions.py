@@ -70,7 +70,7 @@ class Sessions:
         }
 
 
-def judged(form: dict[str, str]) -> tuple[int, bytes]:
+def judged(form: dict[str, str], _: str | None) -> tuple[int, bytes]:
     """A short-lived token for an assertion that our key signed."""
     if form["grant_type"] != GRANT:
         return 400, b"{}"

@@ -53,6 +53,14 @@ def run(packed: Path, *arguments: str, path: Path) -> subprocess.CompletedProces
     )
 
 
+def test_kerberos_is_packed_where_it_is_installed(packed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("gssapi", reason="gssapi is not installed: make install-test")
+    look = "import gssapi; print(gssapi.__file__)"
+    ended = run(packed, "-c", look, path=bare_python(tmp_path / "bare"))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith(str(packed / "environment" / "packages"))
+
+
 def test_a_python_without_packages_runs_what_executors_run(packed: Path, tmp_path: Path) -> None:
     ended = run(packed, "-c", LOOK, path=bare_python(tmp_path / "bare"))
     assert ended.returncode == 0, ended.stderr
