@@ -282,9 +282,10 @@ def run_translate(arguments: argparse.Namespace, output: Output) -> int:
     outcome: Mapping[str, str | None] | None = None
     if arguments.commit:
         outcome = commit_moves(clusters, plan.offsets, deadline, rewind=arguments.rewind)
-    output.move(plan, outcome)
+    output.move(plan, outcome, rewind=arguments.rewind)
     whole = all(row.new_offset is not None for row in plan.offsets) and not plan.unreadable
-    written = not any((outcome or {}).values())
+    left = plan.ahead if arguments.commit and not arguments.rewind else {}
+    written = not left and not any((outcome or {}).values())
     return EXIT_OK if whole and written else EXIT_INCOMPLETE
 
 

@@ -210,7 +210,10 @@ def test_the_pages_commands_do_what_it_says(clusters: Clusters, tmp_path: Path, 
         late += consume(b, "late", ["A.orders"], 40)
 
         commit(b, "redo", {("A.orders", 0): 90})
-        assert terminal.type(move).status == 0
+        moved = terminal.type(move)
+        assert moved.status == 1
+        ahead = next(line[0] for line in moved.lines if line[0].startswith("redo: ahead"))
+        assert "--commit --rewind moves the group back" in ahead
         assert committed(b, "redo") == {("A.orders", 0): 90}
         assert terminal.type(move, "--rewind").status == 0
         assert committed(b, "redo") == {("A.orders", 0): 0}

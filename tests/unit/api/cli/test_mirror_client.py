@@ -100,7 +100,46 @@ def test_offsets_are_shown_with_what_is_read_again() -> None:
 def test_what_was_committed_is_shown_and_what_was_not() -> None:
     lines = shown({"g": None, "h": "it has members"}).splitlines()
     assert "h: not committed: it has members" in lines
-    assert lines[-1] == "Committed for 1 groups; the others already had these offsets."
+    assert lines[-1] == "Committed for 1 groups."
+
+
+AHEAD = MovePlan(
+    [
+        MovedOffset("far", "t", "A.t", 0, 10, 12, 0, has=15, end=20),
+        MovedOffset("far", "t", "A.t", 1, 10, 12, 0, has=11, end=20),
+        MovedOffset("same", "t", "A.t", 0, 10, 12, 0, has=12, end=20),
+    ],
+    True,
+    {},
+)
+
+
+def shown_ahead(outcome: dict[str, str | None] | None, *, rewind: bool = False) -> list[str]:
+    out = io.StringIO()
+    Output(out).move(AHEAD, outcome, rewind=rewind)
+    return out.getvalue().splitlines()
+
+
+def test_a_group_that_is_ahead_is_named_with_what_moves_it_back() -> None:
+    lines = shown_ahead({"far": None})
+    assert lines[-2] == (
+        "far: ahead of these offsets in 1 partitions, which were left unchanged; --commit "
+        "--rewind moves the group back there"
+    )
+    assert lines[-1] == "Committed for 1 groups; 1 already had these offsets; 1 are ahead."
+    assert "which would be left unchanged" in shown_ahead(None)[-2]
+
+
+def test_after_a_rewind_no_group_is_ahead() -> None:
+    lines = shown_ahead({"far": None}, rewind=True)
+    assert [line for line in lines if "ahead" in line] == []
+    assert lines[-1] == "Committed for 1 groups; 1 already had these offsets."
+
+
+def test_programs_learn_which_groups_are_ahead() -> None:
+    out = io.StringIO()
+    Output(out, as_json=True).move(AHEAD, {"far": None})
+    assert json.loads(out.getvalue())["ahead"] == {"far": 1}
 
 
 def test_programs_get_one_document() -> None:
