@@ -13,8 +13,8 @@ group.
 
 Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored
-    1    the command line is wrong, or help was asked for
-    2    the worker could not be started, failed while it ran, or did not stop in time
+    2    the command line is wrong; the worker could not be started, failed while it ran, or did
+         not stop in time
     3    --check: an error was found
     78   the properties are wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
@@ -34,11 +34,10 @@ from api.cli.processes.worker_processes import (
     ask_to_stop_with_parent,
     spread_listeners,
 )
-from api.cli.program import positive, run_program
+from api.cli.program import EXIT_ERROR, UsageParser, positive, run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
     WORKER_CODES,
-    WorkerParser,
     run_worker,
     worker_properties,
 )
@@ -66,12 +65,12 @@ log = logging.getLogger(PROGRAM)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = WorkerParser(
+    parser = UsageParser(
         prog=PROGRAM,
         description="Run a worker of a Kafka Connect cluster.",
         epilog=(
-            "Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 the start failed "
-            "or the worker ended unexpectedly, 78 wrong properties."
+            "Exit codes: 0 stopped cleanly, 2 wrong command line, the start failed or the worker "
+            "ended unexpectedly, 3 --check found an error, 78 wrong properties."
         ),
     )
     add_version(parser)
@@ -101,6 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _main,
         WORKER_CODES,
         lambda _: logging.INFO,
+        unexpected=EXIT_ERROR,
     )
 
 

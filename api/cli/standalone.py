@@ -8,8 +8,7 @@ created by REST; the worker forgets them when it ends.
 
 Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored
-    1    the command line is wrong, or help was asked for
-    2    the worker could not be started, or did not stop in time
+    2    the command line is wrong; the worker could not be started, or did not stop in time
     3    a connector of the files could not be created; --check: an error was found
     78   the properties are wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
@@ -25,12 +24,11 @@ from typing import NoReturn
 from api.cli.connector_files import ConnectorFile, read_connector_file
 from api.cli.logs import add_log_option
 from api.cli.processes.exit_process import leave
-from api.cli.program import run_program
+from api.cli.program import EXIT_ERROR, UsageParser, run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
     WORKER_CODES,
     ConnectorNotCreated,
-    WorkerParser,
     run_worker,
     worker_properties,
 )
@@ -55,10 +53,10 @@ log = logging.getLogger(PROGRAM)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = WorkerParser(
+    parser = UsageParser(
         prog=PROGRAM,
         description="Run connectors in one process, without a group of workers.",
-        epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed, "
+        epilog="Exit codes: 0 stopped cleanly, 2 wrong command line or start failed, "
         "3 a connector could not be created, 78 wrong properties.",
     )
     add_version(parser)
@@ -86,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         lambda arguments: _run(arguments.config, arguments.connectors, check=arguments.check),
         WORKER_CODES,
         lambda _: logging.INFO,
+        unexpected=EXIT_ERROR,
     )
 
 

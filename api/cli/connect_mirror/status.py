@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from api.cli.connect_mirror.options import EXIT_DIFFERENT
 from api.cli.connect_mirror.running import RunningMirror, add_url_option, listener_url
 from api.cli.output.formats import is_document, print_document, print_result
-from api.cli.program import EXIT_OK
+from api.cli.program import EXIT_DIFFERENT, EXIT_OK
 from connect.errors import ConnectError
 
 __all__ = ["FlowStatus", "MirrorStatus", "add_options", "look", "run"]

@@ -100,8 +100,8 @@ PROGRAMS = {
     "connect-mirror-client": Program(
         ["api.cli.mirror_client", "clusters", "--bootstrap", "{servers}", *FILE],
         of_client,
-        3,
-        2,
+        1,
+        78,
     ),
 }
 
