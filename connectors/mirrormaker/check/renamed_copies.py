@@ -10,11 +10,10 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import LossKind, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.replication_policy import offset_topics
-from connectors.mirrormaker.check.report import Finding, FlowReport, Level, TopicReport
+from connectors.mirrormaker.check.report import CREATE, Finding, FlowReport, Level, TopicReport
 
-__all__ = ["CREATE", "renamed_copies"]
+__all__ = ["renamed_copies"]
 
-CREATE = "create"
 _SEPARATORS = ".", "-", "_"
 _NAMED = 5
 _KEY = f"mirror.loss.policy.{LossKind.TARGET_RECREATED.value}"
