@@ -300,9 +300,9 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
 
     def make_app() -> ASGIApp:
         from api.dedicated.status_pages import create_app
-        from api.rest.middleware import SameSite
+        from api.rest.middleware import ChangeLog, SameSite
 
-        return SameSite(create_app(maker), None, hosts)
+        return ChangeLog(SameSite(create_app(maker), None, hosts), None)
 
     server = ApiServer(make_app, listener, "metrics.listener")
     try:
