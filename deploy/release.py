@@ -39,9 +39,6 @@ PACKAGES = frozenset({"api", "connect", "connectors"})
 # Time limit of a step. Some download up to 500 MB.
 STEP_TIMEOUT_S = 1800.0
 
-_HELP_CODES = (0, 1)
-"""Worker commands that exit with 1 after --help, like Java's."""
-
 _SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
 
@@ -109,9 +106,7 @@ def check_commands(
                 raise ReleaseError(
                     f"{command} --version prints {told.strip()} instead of {version}"
                 )
-            helped = _run(
-                [program, "--help"], command, cwd=directory, env=environment, codes=_HELP_CODES
-            )
+            helped = _run([program, "--help"], command, cwd=directory, env=environment)
             if f"usage: {command}" not in helped:
                 raise ReleaseError(f"{command} --help prints {helped.strip()}")
 
@@ -198,10 +193,8 @@ def _run(
     *,
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
-    codes: Sequence[int] = (0,),
 ) -> str:
-    """Run a command and return its stdout. Raises `ReleaseError` if the exit code is not in
-    `codes`."""
+    """Run a command and return its stdout. Raises `ReleaseError` if it fails."""
     try:
         ended = subprocess.run(
             command,
@@ -215,7 +208,7 @@ def _run(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ReleaseError(f"{step} failed: {error}") from error
-    if ended.returncode not in codes:
+    if ended.returncode != 0:
         said = (ended.stderr.strip() or ended.stdout.strip() or "nothing").splitlines()[-1]
         raise ReleaseError(f"{step} failed with exit code {ended.returncode}: {said}")
     return ended.stdout

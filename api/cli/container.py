@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from api.cli.processes.exit_process import leave
-from api.cli.program import EXIT_CONFIG, EXIT_ERROR, EXIT_OK, UsageParser
+from api.cli.program import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageParser
 from api.cli.version import add_version
 from connect.config.properties import load_properties
 from connect.errors import ConfigError
@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None, environment: Mapping[str, str] = os.
     try:
         arguments = parser.parse_args(argv)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_ERROR
+        return end.code if isinstance(end.code, int) else EXIT_USAGE
     if arguments.mode == HEALTHY:
         return _healthy(environment)
     try:
@@ -175,7 +175,7 @@ def _healthy(environment: Mapping[str, str]) -> int:
         if answer.status == 200:
             return EXIT_OK
     print(f"{PROGRAM}: no answer from {' or '.join(urls)}", file=sys.stderr)
-    return 1
+    return EXIT_FAILED
 
 
 def command() -> NoReturn:

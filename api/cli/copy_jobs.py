@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from api.cli.program import EXIT_ERROR, EXIT_OK
+from api.cli.program import EXIT_FAILED, EXIT_OK
 from connect.config.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def size_of(text: str) -> float:
 def exit_code(outcome: JobOutcome) -> int:
     if outcome.stopped:
         return EXIT_STOPPED
-    return EXIT_OK if outcome.complete else EXIT_ERROR
+    return EXIT_OK if outcome.complete else EXIT_FAILED
 
 
 def job_state(progress: JobProgress) -> JobState:

@@ -12,10 +12,10 @@ properties; the others listen on the same hosts and free ports, and advertise th
 group.
 
 Exit codes:
-    0    stopped by SIGTERM or SIGINT, with the final offsets stored
-    1    the command line is wrong, or help was asked for
-    2    the worker could not be started, failed while it ran, or did not stop in time
-    3    --check: an error was found
+    0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: no error found
+    1    --check: an error was found
+    2    the command line is wrong; the worker could not be started, failed while it ran, or did
+         not stop in time
     78   the properties are wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
 """
@@ -34,15 +34,14 @@ from api.cli.processes.worker_processes import (
     ask_to_stop_with_parent,
     spread_listeners,
 )
-from api.cli.program import positive, run_program
+from api.cli.program import EXIT_ERROR, UsageParser, positive, run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
     WORKER_CODES,
-    WorkerParser,
     run_worker,
     worker_properties,
 )
-from api.cli.worker_start.check import check_worker
+from api.cli.worker_start.check_options import add_check_options, check_options
 from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
 from connect.clients.librdkafka.topic_log import TopicSpec
@@ -66,12 +65,12 @@ log = logging.getLogger(PROGRAM)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = WorkerParser(
+    parser = UsageParser(
         prog=PROGRAM,
         description="Run a worker of a Kafka Connect cluster.",
         epilog=(
-            "Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 the start failed "
-            "or the worker ended unexpectedly, 78 wrong properties."
+            "Exit codes: 0 stopped cleanly, 1 --check found an error, 2 wrong command line, the "
+            "start failed or the worker ended unexpectedly, 78 wrong properties."
         ),
     )
     add_version(parser)
@@ -84,29 +83,35 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="number of worker processes to run on this host (default: 1)",
     )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="say whether the cluster answers and what would be created; change nothing",
+    add_check_options(
+        parser, "say whether the cluster answers and what would be created; change nothing"
     )
     parser.add_argument("--worker-number", type=positive, default=0, help=argparse.SUPPRESS)
     return parser
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    check_options(parser, arguments)
+    return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     return run_program(
         PROGRAM,
-        lambda: _parser().parse_args(argv),
+        lambda: _arguments(argv),
         _main,
         WORKER_CODES,
         lambda _: logging.INFO,
+        unexpected=EXIT_ERROR,
     )
 
 
 def _main(arguments: argparse.Namespace) -> int:
     if arguments.check:
-        return _check(arguments.config)
+        return _check(arguments)
     if arguments.workers == 1:
         return run(arguments.config, arguments.worker_number)
     processes = WorkerProcesses("api.cli.distributed", [arguments.config], arguments.workers)
@@ -115,8 +120,10 @@ def _main(arguments: argparse.Namespace) -> int:
     return processes.run()
 
 
-def _check(config_file: str) -> int:
-    props = worker_properties(config_file)
+def _check(arguments: argparse.Namespace) -> int:
+    from api.cli.worker_start.check import check_worker
+
+    props = worker_properties(arguments.config)
     group, worker = DistributedConfig.from_properties(props), WorkerConfig.from_properties(props)
     offsets = TopicSpec(
         worker.offset_storage_topic,
@@ -125,7 +132,7 @@ def _check(config_file: str) -> int:
         worker.offset_storage_topic_configs,
     )
     topics = {"offset": offsets, "status": group.status_topic, "config": group.config_topic}
-    return check_worker(worker, topics)
+    return check_worker(arguments, worker, topics)
 
 
 def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:

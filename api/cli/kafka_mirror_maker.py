@@ -29,9 +29,8 @@ from api.cli.processes.stop_signals import StopSignal
 from api.cli.processes.worker_processes import ask_to_stop_with_parent
 from api.cli.program import (
     EXIT_OK,
-    EXIT_USAGE,
     STOP_S,
-    UsageParser,
+    KafkaParser,
     positive,
     run_program,
     spare_what_is_loaded,
@@ -57,8 +56,8 @@ from connectors.mirrormaker1.topics import TopicList
 
 __all__ = ["command", "main", "option_parser"]
 
-EXIT_STOPPED = 255
-"""Java's exit(-1)."""
+EXIT_WRONG, EXIT_STOPPED = 1, 255
+"""Those of MirrorMaker 1; the second is its exit(-1)."""
 
 PROGRAM = "kafka-mirror-maker"
 
@@ -73,9 +72,9 @@ _ZOOKEEPER = (
 log = logging.getLogger(PROGRAM)
 
 
-def option_parser() -> UsageParser:
+def option_parser() -> KafkaParser:
     """Return the parser; the options are declared here, and nowhere else."""
-    parser = UsageParser(
+    parser = KafkaParser(
         prog=PROGRAM,
         description="Copy topics continuously from one or more Kafka clusters to another, under "
         "the same names, as a consumer group of the source.",
@@ -120,7 +119,7 @@ def option_parser() -> UsageParser:
     return parser
 
 
-def _add_copying(parser: UsageParser) -> None:
+def _add_copying(parser: KafkaParser) -> None:
     parser.add_argument(
         "--offset.commit.interval.ms",
         dest="commit_ms",
@@ -144,7 +143,7 @@ def _add_copying(parser: UsageParser) -> None:
     )
 
 
-def _add_plugins(parser: UsageParser) -> None:
+def _add_plugins(parser: KafkaParser) -> None:
     parser.add_argument(
         "--message.handler",
         dest="handler",
@@ -172,7 +171,7 @@ def _add_plugins(parser: UsageParser) -> None:
     )
 
 
-def _add_former(parser: UsageParser) -> None:
+def _add_former(parser: KafkaParser) -> None:
     """Options that are accepted so that command lines need not change."""
     parser.add_argument(
         "--num.streams",
@@ -227,8 +226,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         PROGRAM,
         lambda: _parsed(sys.argv[1:] if argv is None else argv),
         _run,
-        ((ConfigError, EXIT_USAGE), (OSError, EXIT_USAGE), (ConnectError, EXIT_STOPPED)),
+        ((ConfigError, EXIT_WRONG), (OSError, EXIT_WRONG), (ConnectError, EXIT_STOPPED)),
         lambda _: logging.INFO,
+        unexpected=EXIT_STOPPED,
     )
 
 

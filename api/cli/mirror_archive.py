@@ -10,10 +10,11 @@
 All run on Spark: on the master in the properties, or local[*]. Exit codes:
     0    every record is archived, restored or as the ledger says, or the plan was printed; with
          --every: stopped by a signal
-    1    the command line or the properties are wrong
-    2    failed, or some partitions could not be archived or restored; start it again to continue
+    1    failed, or some partitions could not be archived or restored; start it again to continue
+    2    the command line is wrong
     3    refused: the message says what to do; --verify: files differ from the ledger
     4    stopped by a signal before it was done; start it again to continue
+    78   the properties are wrong
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from api.cli.program import (
     run_program,
 )
 from api.cli.version import add_version
-from connect.errors import ConfigError, RetriableError
+from connect.errors import RetriableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +80,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = UsageParser(
         prog=PROGRAM,
         description="Archive a flow's topics as Parquet files, or restore them to its target.",
-        epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to "
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 stopped, 78 "
+        "wrong properties. Start it again to "
         "continue where it stopped.",
     )
     add_version(parser)
@@ -172,6 +174,12 @@ def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) ->
     if found.plan and (found.every is not None or found.verify is not None):
         other = "--every" if found.verify is None else "--verify"
         parser.error(f"--plan and {other} exclude each other: use one of them")
+    if found.format.lower() != PARQUET:
+        parser.error(
+            f"Invalid value {found.format} for --format: the ledger of an archive names the "
+            "files of each range, and tables of other formats choose their own. Use parquet; "
+            "Spark can write its records to any table from there"
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -185,13 +193,6 @@ def run_archive(arguments: argparse.Namespace) -> int:
     from connectors.mirror.backfill.errors import BackfillRefused
     from connectors.spark.requirements import require_spark
 
-    if arguments.format.lower() != PARQUET:
-        raise ConfigError(
-            f"Invalid value {arguments.format} for --format: the ledger of an archive names the "
-            "files of each range, and tables of other formats choose their own. Use parquet; "
-            "Spark can write its records to any table from there",
-            key="--format",
-        )
     require_spark()
     try:
         if arguments.verify is not None:

@@ -7,10 +7,11 @@
 The command reads both clusters and writes to neither, except with --repair. Exit codes:
     0    every audited record is on the target, unchanged and in order; with --mode ledger: all
          offsets are accounted for, and all samples are equal
-    1    the command line or the properties are wrong
-    2    the audit could not run, or could not read everything
+    1    the audit could not run, or could not read everything
+    2    the command line is wrong
     3    differences were found
     4    with --mode ledger: no difference was found, but not all offsets are accounted for
+    78   the properties are wrong
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.processes.exit_process import leave
 from api.cli.program import (
-    EXIT_ERROR,
+    EXIT_DIFFERENT,
+    EXIT_FAILED,
     EXIT_OK,
     WITHOUT_SPARK,
     UsageParser,
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "check_options", "command", "main", "run_audit"]
 
-EXIT_DIFFERENT = 3
 EXIT_UNACCOUNTED = 4
 
 DEFAULT_SAMPLES = 100
@@ -64,8 +65,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = UsageParser(
         prog=PROGRAM,
         description="Compare the records of a flow's copies with their sources.",
-        epilog="Exit codes: 0 complete, 1 usage, 2 audit failed or incomplete, 3 differences "
-        "found, 4 not all offsets are accounted for (--mode ledger).",
+        epilog="Exit codes: 0 complete, 1 audit failed or incomplete, 2 wrong command line, "
+        "3 differences found, 4 not all offsets are accounted for (--mode ledger), 78 wrong "
+        "properties.",
     )
     add_version(parser)
     flow_help = "the flow to audit; optional if there is only one"
@@ -193,7 +195,7 @@ def _run_logs(
     _end(history, complete=report.complete, equal=report.equal)
     if not report.equal:
         return EXIT_DIFFERENT
-    return EXIT_OK if report.complete else EXIT_ERROR
+    return EXIT_OK if report.complete else EXIT_FAILED
 
 
 def _print_report(arguments: argparse.Namespace, report: AuditReport) -> None:
@@ -243,7 +245,7 @@ def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace, history: JobHi
     if report.different:
         return EXIT_DIFFERENT
     if not report.samples.complete:
-        return EXIT_ERROR
+        return EXIT_FAILED
     return EXIT_OK if report.accounted else EXIT_UNACCOUNTED
 
 

@@ -6,10 +6,11 @@
 
 Exit codes:
     0    every requested record is on the target
-    1    the command line or the properties are wrong
-    2    the backfill failed, or some partitions could not be copied; start it again to continue
+    1    the backfill failed, or some partitions could not be copied; start it again to continue
+    2    the command line is wrong
     3    refused, because the order of records would break: the message says what to do
     4    stopped by a signal before it was done; start it again to continue
+    78   the properties are wrong
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = UsageParser(
         prog=PROGRAM,
         description="Copy a flow's old records as one job, then hand over to the live flow.",
-        epilog="Exit codes: 0 done, 1 usage, 2 failed, 3 refused, 4 stopped. Start it again to "
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 stopped, 78 "
+        "wrong properties. Start it again to "
         "continue where it stopped.",
     )
     add_version(parser)

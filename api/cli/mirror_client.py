@@ -14,10 +14,10 @@ HOST:PORT` with `--command-config FILE` for its security and replication policy.
 
 Exit codes:
     0    done
-    1    translate: not everything could be translated or committed, as the output says
-    2    the properties are wrong
-    3    a cluster did not answer
-    255  the command line is wrong
+    1    a cluster did not answer
+    2    the command line is wrong
+    3    translate: not everything could be translated or committed, as the output says
+    78   the properties are wrong
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ from typing import NoReturn
 from api.cli import acls, start_offsets
 from api.cli.output.mirror_client import Output
 from api.cli.processes.exit_process import leave
-from api.cli.program import EXIT_ERROR, EXIT_OK, MirrorParser, add_timeout_option, run_program
+from api.cli.program import (
+    EXIT_CONFIG,
+    EXIT_DIFFERENT,
+    EXIT_FAILED,
+    EXIT_OK,
+    UsageParser,
+    add_timeout_option,
+    run_program,
+)
 from api.cli.version import add_version
 from connect.clock import Deadline
 from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex, literal_regex
@@ -65,16 +73,14 @@ __all__ = [
     "run_translate",
 ]
 
-EXIT_INCOMPLETE, EXIT_NO_ANSWER = 1, 3
-
 PROGRAM = "connect-mirror-client"
 
 _PASSWORD_IN_URL = re.compile(r"[^/]+://[^/@]*:[^/]+@|.*[?&]password=", re.IGNORECASE)
 _CONNECTOR = "MirrorCheckpointConnector"
 
 
-def _parser() -> MirrorParser:
-    where = MirrorParser(add_help=False)
+def _parser() -> UsageParser:
+    where = UsageParser(add_help=False)
     cluster = where.add_mutually_exclusive_group(required=True)
     cluster.add_argument(
         "--config", type=Path, metavar="FILE", help="mm2.properties file that names the clusters"
@@ -94,12 +100,12 @@ def _parser() -> MirrorParser:
     )
     add_timeout_option(where)
     where.add_argument("--json", action="store_true", help="print one JSON document")
-    parser = MirrorParser(
+    parser = UsageParser(
         prog=PROGRAM,
         description="Show what is mirrored into a cluster, move consumer groups between "
         "clusters, and print the ACLs that flows need.",
-        epilog="Exit codes: 0 done, 1 not everything could be translated or committed, 2 wrong "
-        "properties, 3 a cluster did not answer, 255 wrong command line.",
+        epilog="Exit codes: 0 done, 1 a cluster did not answer, 2 wrong command line, 3 not "
+        "everything could be translated or committed, 78 wrong properties.",
     )
     add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -200,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         PROGRAM,
         lambda: _parser().parse_args(argv),
         _run,
-        ((ConfigError, EXIT_ERROR), (OSError, EXIT_ERROR), (ConnectError, EXIT_NO_ANSWER)),
+        ((ConfigError, EXIT_CONFIG), (OSError, EXIT_FAILED), (ConnectError, EXIT_FAILED)),
         lambda _: logging.ERROR,
     )
 
@@ -282,10 +288,11 @@ def run_translate(arguments: argparse.Namespace, output: Output) -> int:
     outcome: Mapping[str, str | None] | None = None
     if arguments.commit:
         outcome = commit_moves(clusters, plan.offsets, deadline, rewind=arguments.rewind)
-    output.move(plan, outcome)
+    output.move(plan, outcome, rewind=arguments.rewind)
     whole = all(row.new_offset is not None for row in plan.offsets) and not plan.unreadable
-    written = not any((outcome or {}).values())
-    return EXIT_OK if whole and written else EXIT_INCOMPLETE
+    left = plan.ahead if arguments.commit and not arguments.rewind else {}
+    written = not left and not any((outcome or {}).values())
+    return EXIT_OK if whole and written else EXIT_DIFFERENT
 
 
 def _plan(

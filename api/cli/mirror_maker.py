@@ -12,10 +12,9 @@ changed while the others go on.
 Exit codes:
     0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: no error found
     1    --check: an error would prevent a flow from working, as the report says
-    2    the mirrors failed while running
+    2    the command line is wrong, or the mirrors failed while running
     3    the mirrors could not be started
     78   the properties are wrong
-    255  the command line is wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
 """
 
@@ -45,7 +44,7 @@ from api.cli.program import (
     EXIT_CONFIG,
     EXIT_ERROR,
     EXIT_OK,
-    MirrorParser,
+    UsageParser,
     positive,
     run_program,
     spare_what_is_loaded,
@@ -84,11 +83,11 @@ log = logging.getLogger(PROGRAM)
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = MirrorParser(
+    parser = UsageParser(
         prog=PROGRAM,
         description="Mirror topics between Kafka clusters.",
         epilog="Exit codes: 0 stopped cleanly, 1 --check found an error, "
-        "2 failed while running, 3 start failed, 78 wrong properties, 255 wrong command line.",
+        "2 wrong command line or failed while running, 3 start failed, 78 wrong properties.",
     )
     add_version(parser)
     parser.add_argument(
@@ -143,6 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _main,
         ((ConfigError, EXIT_CONFIG), (ConnectError, EXIT_START)),
         lambda arguments: logging.WARNING if arguments.check else logging.INFO,
+        unexpected=EXIT_ERROR,
     )
 
 
@@ -300,9 +300,9 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
 
     def make_app() -> ASGIApp:
         from api.dedicated.status_pages import create_app
-        from api.rest.middleware import SameSite
+        from api.rest.middleware import ChangeLog, SameSite
 
-        return SameSite(create_app(maker), None, hosts)
+        return ChangeLog(SameSite(create_app(maker), None, hosts), None)
 
     server = ApiServer(make_app, listener, "metrics.listener")
     try:

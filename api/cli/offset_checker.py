@@ -23,7 +23,7 @@ from typing import NoReturn
 from api.cli.output.control_characters import visible
 from api.cli.processes.exit_process import leave
 from api.cli.processes.stop_signals import StopSignal
-from api.cli.program import EXIT_ERROR, EXIT_OK, EXIT_USAGE, UsageParser, run_program
+from api.cli.program import EXIT_OK, KafkaParser, run_program
 from api.cli.version import add_version
 from connect.config.properties import load_properties
 from connect.config.providers import ConfigProviders
@@ -40,12 +40,14 @@ _ZOOKEEPER = (
     "--bootstrap-server HOST:9092 with the address of brokers of the source cluster instead"
 )
 
+EXIT_WRONG, EXIT_NO_ANSWER = 1, 2
+
 Rows = Callable[[], list[PartitionRow]]
 
 
-def option_parser() -> UsageParser:
+def option_parser() -> KafkaParser:
     """Return the parser; the options are declared here, and nowhere else."""
-    parser = UsageParser(
+    parser = KafkaParser(
         prog=PROGRAM,
         description="Print how far a consumer group, or a flow of MirrorMaker 2, is behind.",
         epilog="Exit codes: 0 printed, 1 wrong command line or file, 2 a cluster did not answer.",
@@ -98,8 +100,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         PROGRAM,
         lambda: option_parser().parse_args(argv),
         _run,
-        ((ConfigError, EXIT_USAGE), (OSError, EXIT_USAGE), (ConnectError, EXIT_ERROR)),
+        ((ConfigError, EXIT_WRONG), (OSError, EXIT_WRONG), (ConnectError, EXIT_NO_ANSWER)),
         lambda _: logging.ERROR,
+        unexpected=EXIT_NO_ANSWER,
     )
 
 

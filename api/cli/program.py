@@ -17,13 +17,15 @@ from connect.errors import ConfigError, ConnectError
 
 __all__ = [
     "EXIT_CONFIG",
+    "EXIT_DIFFERENT",
     "EXIT_ERROR",
+    "EXIT_FAILED",
     "EXIT_OK",
     "EXIT_USAGE",
     "STOP_S",
     "WITHOUT_SPARK",
     "ExitCodes",
-    "MirrorParser",
+    "KafkaParser",
     "UsageParser",
     "add_timeout_option",
     "flow_arguments",
@@ -35,10 +37,11 @@ __all__ = [
     "tune_worker_process",
 ]
 
-EXIT_OK, EXIT_USAGE, EXIT_ERROR = 0, 1, 2
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DIFFERENT = 0, 1, 2, 3
 EXIT_CONFIG = 78
-"""The configuration of a long-running program is wrong: a restart cannot help (EX_CONFIG of
-sysexits.h)."""
+"""The configuration is wrong: a restart cannot help (EX_CONFIG of sysexits.h)."""
+EXIT_ERROR = 2
+"""Kafka's code for workers and mirrors that did not start, or did not stop in time."""
 
 STOP_S = 25.0
 """Time limit for a clean stop of a worker; a stop usually takes much less. Service managers kill
@@ -67,19 +70,19 @@ _NOBODY_READS = 128 + 13
 
 
 class UsageParser(argparse.ArgumentParser):
-    """Ends with `usage_exit` for wrong usage; argparse would end with 2."""
+    """Ends with `usage_exit` for wrong usage, with one sentence and where help is."""
 
     usage_exit = EXIT_USAGE
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(self.usage_exit, f"{self.prog}: {message}\n")
+        self.exit(self.usage_exit, f"{self.prog}: {message}\nTry {self.prog} --help\n")
 
 
-class MirrorParser(UsageParser):
-    """Ends as MirrorMaker's commands do."""
+class KafkaParser(UsageParser):
+    """Ends as the tools of Kafka do that scripts were written for."""
 
-    usage_exit = 255
+    usage_exit = 1
 
 
 def tune_worker_process() -> None:
@@ -168,7 +171,7 @@ def output_file(text: str) -> Path:
 ExitCodes = Sequence[tuple[type[Exception], int]]
 """The exit code of a program that ended with an error; the first kind that fits counts."""
 
-ONE_SHOT: ExitCodes = ((ConfigError, EXIT_USAGE), (ConnectError, EXIT_ERROR))
+ONE_SHOT: ExitCodes = ((ConfigError, EXIT_CONFIG), (ConnectError, EXIT_FAILED))
 """Of commands that run once and end."""
 
 
@@ -178,7 +181,7 @@ def run_program(
     run: Callable[[argparse.Namespace], int],
     codes: ExitCodes = ONE_SHOT,
     level: Callable[[argparse.Namespace], int] = lambda _: logging.WARNING,
-    unexpected: int = EXIT_ERROR,
+    unexpected: int = EXIT_FAILED,
 ) -> int:
     """Run a command and return its exit code, with one sentence on stderr if it failed. `level` is
     the level of its log; `unexpected` the exit code after a mistake of ours."""

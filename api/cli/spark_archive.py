@@ -11,12 +11,11 @@ the second kind sessions with a local master start faster; it is kept in the cac
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from api.cli.program import EXIT_ERROR, EXIT_USAGE
+from api.cli.program import EXIT_CONFIG, EXIT_FAILED, UsageParser
 from api.cli.version import add_version
 from connect.cache_directory import cache_directory
 from connect.errors import ConfigError, ConnectError
@@ -30,7 +29,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = UsageParser(
         prog="connect-spark-archive",
         description="Pack the Python packages that Spark executors need into an archive, or the "
         "classes that a local driver's JVM loads.",
@@ -59,14 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _packages(arguments.archive, arguments.add)
     except ConfigError as error:
         print(f"connect-spark-archive: {error}", file=sys.stderr)
-        return EXIT_USAGE
+        return EXIT_CONFIG
     except ConnectError as error:
         print(f"connect-spark-archive: {error}", file=sys.stderr)
     except OSError as error:
         reason = error.strerror or error
         file = arguments.archive or cache_directory()
         print(f"connect-spark-archive: cannot write {file}: {reason}", file=sys.stderr)
-    return EXIT_ERROR
+    return EXIT_FAILED
 
 
 def _packages(archive: Path, more: Sequence[str]) -> int:

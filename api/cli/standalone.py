@@ -7,10 +7,10 @@ Source offsets are stored in the database file `offset.storage.file.filename`, o
 created by REST; the worker forgets them when it ends.
 
 Exit codes:
-    0    stopped by SIGTERM or SIGINT, with the final offsets stored
-    1    the command line is wrong, or help was asked for
-    2    the worker could not be started, or did not stop in time
-    3    a connector of the files could not be created; --check: an error was found
+    0    stopped by SIGTERM or SIGINT, with the final offsets stored; --check: no error found
+    1    --check: an error was found
+    2    the command line is wrong; the worker could not be started, or did not stop in time
+    3    a connector of the files could not be created
     78   the properties are wrong
 A second SIGTERM or SIGINT ends the program at once, with 128 and the signal's number.
 """
@@ -25,16 +25,15 @@ from typing import NoReturn
 from api.cli.connector_files import ConnectorFile, read_connector_file
 from api.cli.logs import add_log_option
 from api.cli.processes.exit_process import leave
-from api.cli.program import run_program
+from api.cli.program import EXIT_ERROR, UsageParser, run_program
 from api.cli.version import add_version
 from api.cli.worker_command import (
     WORKER_CODES,
     ConnectorNotCreated,
-    WorkerParser,
     run_worker,
     worker_properties,
 )
-from api.cli.worker_start.check import check_worker
+from api.cli.worker_start.check_options import add_check_options, check_options
 from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
 from connect.clients.config.properties import wire_settings
@@ -55,11 +54,11 @@ log = logging.getLogger(PROGRAM)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = WorkerParser(
+    parser = UsageParser(
         prog=PROGRAM,
         description="Run connectors in one process, without a group of workers.",
-        epilog="Exit codes: 0 stopped cleanly, 1 wrong command line or --help, 2 start failed, "
-        "3 a connector could not be created, 78 wrong properties.",
+        epilog="Exit codes: 0 stopped cleanly, 1 --check found an error, 2 wrong command line or "
+        "start failed, 3 a connector could not be created, 78 wrong properties.",
     )
     add_version(parser)
     add_log_option(parser)
@@ -70,30 +69,38 @@ def _parser() -> argparse.ArgumentParser:
         metavar="connector.properties",
         help="connectors to create: properties files, or JSON files as for POST /connectors",
     )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="say whether the properties are right and the cluster answers, and start nothing",
+    add_check_options(
+        parser, "say whether the properties are right and the cluster answers, and start nothing"
     )
     return parser
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    check_options(parser, arguments)
+    return arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     return run_program(
         PROGRAM,
-        lambda: _parser().parse_args(argv),
-        lambda arguments: _run(arguments.config, arguments.connectors, check=arguments.check),
+        lambda: _arguments(argv),
+        _run,
         WORKER_CODES,
         lambda _: logging.INFO,
+        unexpected=EXIT_ERROR,
     )
 
 
-def _run(config_file: str, connector_files: Sequence[str], *, check: bool = False) -> int:
-    props = worker_properties(config_file)
+def _run(arguments: argparse.Namespace) -> int:
+    props = worker_properties(arguments.config)
     config = WorkerConfig.for_standalone(props)
-    if check:
-        return check_worker(config, {})
+    if arguments.check:
+        from api.cli.worker_start.check import check_worker
+
+        return check_worker(arguments, config, {})
     metrics = MetricRegistry()
     register_process_metrics(metrics)
     plugins = plugin_registry(props)
@@ -107,7 +114,7 @@ def _run(config_file: str, connector_files: Sequence[str], *, check: bool = Fals
         )
 
     def create_connectors(herder: StandaloneHerder) -> None:
-        for location in connector_files:
+        for location in arguments.connectors:
             _create(herder, location)
         herder.set_ready()
 

@@ -1,8 +1,9 @@
 """Shared by the commands of Connect workers: properties, start, stop and exit codes.
 
-Exit codes are Kafka Connect's: 0 stopped cleanly; 1 wrong command line, or --help; 2 the worker
-could not start or did not stop in time; 3 a connector of the command line could not be created. But
-78 (EX_CONFIG) tells wrong properties from failures; Java ends with 2 for both.
+Exit codes are Kafka Connect's: 0 stopped cleanly; 2 the worker could not start or did not stop in
+time; 3 a connector of the command line could not be created. But 78 (EX_CONFIG) tells wrong
+properties from failures, for which Java ends with 2, too; a wrong command line ends with 2, and
+--help with 0, as for every other command of ours, where Java ends with 1.
 """
 
 from __future__ import annotations
@@ -10,17 +11,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, TypeVar
 
 from api.cli.processes.stop_signals import StopSignal
 from api.cli.program import (
     EXIT_CONFIG,
     EXIT_ERROR,
     EXIT_OK,
-    EXIT_USAGE,
     STOP_S,
     ExitCodes,
-    UsageParser,
     spare_what_is_loaded,
     tell_missing_parts,
     tune_worker_process,
@@ -41,7 +40,6 @@ from connectors.spark.properties import configure_worker
 __all__ = [
     "WORKER_CODES",
     "ConnectorNotCreated",
-    "WorkerParser",
     "run_worker",
     "worker_properties",
 ]
@@ -66,15 +64,6 @@ WORKER_CODES: ExitCodes = (
     (ConfigError, EXIT_CONFIG),
     (ConnectError, EXIT_ERROR),
 )
-
-
-class WorkerParser(UsageParser):
-    """An argument parser that ends with Kafka Connect's exit code after wrong usage and after
-    --help.
-    """
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        super().exit(status or EXIT_USAGE, message)
 
 
 def worker_properties(location: str) -> dict[str, str]:

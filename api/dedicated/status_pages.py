@@ -1,5 +1,6 @@
 """The pages of a mirror in dedicated mode: `/metrics` for Prometheus, `/health/live` and
-`/health/ready` for probes, `/health` for people, `/mirrors` with the dashboard's data, `/ui`, `/`.
+`/health/ready` for probes, `/health` for people, `/mirrors` with the dashboard's data, `/ui`, `/`,
+and `/admin/loggers`.
 
 Handlers only parse and format; what they show comes from the flows given to `create_app`, and is
 gathered when a page is asked for. Importing this module is slow (FastAPI), so `api.http_server`
@@ -16,6 +17,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from api.dashboard.views import Board, MirrorView
+from api.dedicated.logger_levels import logger_levels
 from api.rest.health_document import health_document
 from api.rest.routers import mirror_pages, mirrors, ui
 from api.rest.routers.metrics import metrics_response
@@ -49,6 +51,7 @@ def create_app(flows: Flows) -> FastAPI:
 
     app.include_router(mirror_pages.router)
     app.include_router(ui.router)
+    app.include_router(logger_levels())
     app.state.board = Board(lambda: _views(flows))
     # Dedicated mode has no REST calls that change connectors.
     app.state.connectors = False

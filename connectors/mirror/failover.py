@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -84,6 +84,11 @@ class MovedOffset:
         """Whether the commit moves the group forward."""
         return self.new_offset is not None and (self.has is None or self.has < self.new_offset)
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether the commit would move the group back: on the new cluster it is further ahead."""
+        return self.new_offset is not None and self.has is not None and self.has > self.new_offset
+
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
@@ -96,6 +101,12 @@ class MovePlan:
     offsets: Sequence[MovedOffset]
     live: bool
     unreadable: Mapping[str, str]
+
+    @property
+    def ahead(self) -> dict[str, int]:
+        """Return the groups that are further ahead on the new cluster than the translation, with
+        the number of their partitions."""
+        return dict(Counter(row.group for row in self.offsets if row.goes_back))
 
 
 class MoveClusters(NamedTuple):

@@ -15,7 +15,7 @@ from deploy.demo.events import DemoTopic
 from deploy.demo.progress import PartitionEnds
 from deploy.demo.reading import PartitionKey
 
-__all__ = ["Checker", "nearly_in_sync"]
+__all__ = ["NEAR_S", "Checker", "nearly_in_sync"]
 
 COMPARED = 1_000
 """Number of records compared at the start and at the end of each partition."""
@@ -25,13 +25,14 @@ _NEWEST_TARGET = 1_000
 """Number of newest records to search, which is more than a few seconds at the demo's rates."""
 
 _READ_S = 20.0
-_NEAR_S = 2.0
+NEAR_S = 2.0
+"""How far behind a copy may be that is worth a full check."""
 
 
 def nearly_in_sync(
     topics: Iterable[DemoTopic],
     ends: Mapping[PartitionKey, PartitionEnds],
-    near_s: float = _NEAR_S,
+    near_s: float = NEAR_S,
 ) -> bool:
     """Whether a full check is worthwhile: the end offsets, where comparable, are less than `near_s`
     apart."""

@@ -43,11 +43,19 @@ class PartitionEnds:
 @dataclass(frozen=True, slots=True)
 class Observation:
     """All partitions at one moment. `at`: monotonic seconds. `reported_lag`: records by source
-    partition, as the mirror reports them (for topics with offset gaps)."""
+    partition, as the mirror reports them (for topics with offset gaps). `source_silent`,
+    `target_silent`: whether that cluster did not answer for some partition, whose end is then that
+    of an earlier observation."""
 
     at: float
     ends: Mapping[PartitionKey, PartitionEnds]
     reported_lag: Mapping[PartitionKey, int]
+    source_silent: bool = False
+    target_silent: bool = False
+
+    @property
+    def silent(self) -> bool:
+        return self.source_silent or self.target_silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,8 @@ class Progress:
 
     def _lag_of(self, topic: DemoTopic, key: PartitionKey) -> int | None:
         last = self.latest
+        if last.silent:
+            return None
         reported = last.reported_lag.get(key)
         if not topic.gapless or (self._repeats and reported is not None):
             return reported
@@ -165,8 +175,8 @@ class Watcher:
         self._target = _Side(target_servers, prefix, self._keys)
 
     def observe(self, reported_lag: Mapping[PartitionKey, int]) -> Observation:
-        """Observe the current offsets. A partition that does not exist yet, or whose leader does
-        not respond, has offset 0 and no timestamp."""
+        """Observe the current offsets. A partition that does not exist yet has offset 0 and no
+        timestamp; one whose leader does not respond, its last known offset and no timestamp."""
         # Query the target first, so that the copy never seems to be ahead of its source.
         target, source = self._target.ask(), self._source.ask()
         at = self._clock.monotonic()
@@ -183,6 +193,8 @@ class Watcher:
                 for key in self._keys
             },
             dict(reported_lag),
+            self._source.silent,
+            self._target.silent,
         )
 
 
@@ -199,6 +211,9 @@ class _Side:
         self._prefix = prefix
         self._keys = keys
         self._known: set[str] = set()
+        self._last: dict[PartitionKey, int] = {}
+        self.silent = False
+        """Whether some partition that exists had no answer, the last time."""
 
     def ask(self) -> Callable[[], _Offsets]:
         """Send the requests. Returns a function that waits for the responses."""
@@ -208,10 +223,16 @@ class _Side:
         self._client.poll(0)
 
         def answers() -> _Offsets:
+            found = {key: _answer(ends, key, lambda answer: answer.offset) for key in self._keys}
+            self._last |= {key: offset for key, offset in found.items() if offset != _UNKNOWN}
+            self.silent = any(
+                offset == _UNKNOWN and self._prefix + key[0] in self._known
+                for key, offset in found.items()
+            )
             return {
                 key: (
-                    max(0, _answer(ends, key, lambda found: found.offset)),
-                    _answer(newest, key, lambda found: found.timestamp),
+                    self._last.get(key, 0),
+                    _answer(newest, key, lambda answer: answer.timestamp),
                 )
                 for key in self._keys
             }

@@ -27,14 +27,14 @@ from deploy.brokers import (
     Progress as DownloadProgress,
 )
 from deploy.brokers.process import complaints
-from deploy.demo.checking import Checker, nearly_in_sync
+from deploy.demo.checking import NEAR_S, Checker, nearly_in_sync
 from deploy.demo.clusters import running_clusters
 from deploy.demo.events import TOPICS
 from deploy.demo.mirror import SOURCE, TARGET
 from deploy.demo.progress import Observation, PartitionEnds, Progress, Watcher
 from deploy.demo.reading import PartitionKey
 from deploy.demo.stopping import Stop
-from deploy.demo.view import View
+from deploy.demo.view import View, lag_text
 
 __all__ = ["BUSY_TICK_S", "PREFIX", "TICK_S", "Child", "Stage", "on_two_clusters"]
 
@@ -187,12 +187,20 @@ class Stage:
 
     def show(self, state: str, hint: str = "") -> None:
         """Show the table of topics of the last observation, and the overall state in one line."""
-        rows = self.progress.rows()
+        rows, latest = self.progress.rows(), self.progress.latest
         lags = [row.lag_records for row in rows if row.lag_records is not None]
+        silent = [
+            name
+            for name, is_silent in ((SOURCE, latest.source_silent), (TARGET, latest.target_silent))
+            if is_silent
+        ]
+        if silent:
+            state = f"{' and '.join(silent)} not answering"
+        rate = sum(row.bytes_per_s for row in rows) / 1e6
         self.view.topics(
             rows,
             f"{self.elapsed_s:.0f} s: {state}, {self.progress.copied_records():,} records copied, "
-            f"lag {sum(lags):,}, {sum(row.bytes_per_s for row in rows) / 1e6:.1f} MB/s{hint}",
+            f"lag {lag_text(None if silent else sum(lags))}, {rate:.1f} MB/s{hint}",
         )
 
     def wait_until(
@@ -229,19 +237,23 @@ class Stage:
         """Whether the newest observed records of all partitions are in the copy. False also if this
         cannot be determined now."""
         ends = self.progress.latest.ends
-        if not nearly_in_sync(TOPICS, ends):
+        if not self.nearly_in_sync():
             return False
         try:
             return not self.checker.newest_arrived(ends)
         except RetriableError:
             return False  # The next observation tries again, and shows a permanent problem.
 
-    def nearly_in_sync(self, near_s: float) -> bool:
-        """Whether all partitions are within `near_s` seconds of their sources."""
-        return nearly_in_sync(TOPICS, self.progress.latest.ends, near_s)
+    def nearly_in_sync(self, near_s: float = NEAR_S) -> bool:
+        """Whether all partitions are within `near_s` seconds of their sources. False also if a
+        cluster does not answer."""
+        latest = self.progress.latest
+        return not latest.silent and nearly_in_sync(TOPICS, latest.ends, near_s)
 
     def drained(self) -> bool:
         """Whether nothing is left to copy, by offsets and by the newest records."""
+        if self.progress.latest.silent:
+            return False
         ends = self.progress.latest.ends
         left = any(
             ends[key].source_end != ends[key].target_end

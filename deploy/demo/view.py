@@ -20,7 +20,7 @@ from rich.text import Text
 from connect.clock import SYSTEM_CLOCK, Clock
 from deploy.demo.progress import TopicRow
 
-__all__ = ["LiveView", "PlainView", "View", "WorkerRow", "make_view"]
+__all__ = ["LiveView", "PlainView", "View", "WorkerRow", "lag_text", "make_view"]
 
 _REFRESH_HZ = 4
 PLAIN_EVERY_S = 5.0
@@ -66,6 +66,7 @@ def make_view(out: TextIO) -> View:
 
 
 def lag_text(records: int | None) -> str:
+    """Format a number of records; None: not known."""
     return "?" if records is None else f"{records:,}"
 
 

@@ -35,7 +35,8 @@ class GroupWorker:
         program: Sequence[str] = ("api.cli.distributed",),
     ) -> None:
         """`program`: the module to run, and arguments before the file."""
-        self._program = program
+        self.command: Sequence[str] = (sys.executable, "-m", *program)
+        """What its next start runs, before the file."""
         self.number = number
         self._lease = PortLease(cache_directory() / "ports")
         self.url = f"http://{LOOPBACK}:{self._lease.port}"
@@ -64,8 +65,7 @@ class GroupWorker:
         """Begin; `await_ready` tells when it is in its group."""
         if self._process is not None:
             self._process.close()
-        command = [sys.executable, "-m", *self._program, str(self._path)]
-        self._process = GuardedProcess(command, self._log)
+        self._process = GuardedProcess([*self.command, str(self._path)], self._log)
         return self
 
     def await_ready(self) -> GroupWorker:
@@ -200,14 +200,22 @@ def running_tasks(status: Any, workers: set[str]) -> int:
 
 @contextmanager
 def worker_group(
-    count: int, properties: Mapping[str, str], directory: Path, logs: Path, *, start: bool = True
+    count: int,
+    properties: Mapping[str, str],
+    directory: Path,
+    logs: Path,
+    *,
+    start: bool = True,
+    command: Sequence[str] | None = None,
 ) -> Iterator[Group]:
-    """`count` workers that are in their group, unless they are not to be started."""
+    """`count` workers that are in their group, unless they are not to be started. `command`: what
+    to run instead of this checkout's worker."""
     with ExitStack() as stack:
         workers = []
         for number in range(1, count + 1):
             worker = GroupWorker(number, properties, directory, logs)
             stack.callback(worker.close)
+            worker.command = command or worker.command
             workers.append(worker)
         group = Group(workers, properties)
         if start:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -73,9 +73,11 @@ def worker_flow(
     once: str,
     extra: Mapping[str, str],
     worker: Mapping[str, str] | None = None,
+    command: Sequence[str] | None = None,
 ) -> Iterator[WorkerFlow]:
     """Two workers and two tasks. `once`: the workers' exactly.once.source.support; `extra` goes
-    into the connector's config, `worker` into the workers' properties."""
+    into the connector's config, `worker` into the workers' properties. `command`: as of
+    `worker_group`."""
     properties = {
         **worker_properties(flow.target_servers, unique("flow")),
         "exactly.once.source.support": once,
@@ -100,5 +102,5 @@ def worker_flow(
         "mirror.history.url": "none",
         **extra,
     }
-    with worker_group(2, properties, directory, logs) as group:
+    with worker_group(2, properties, directory, logs, command=command) as group:
         yield WorkerFlow(flow, group, logs, config)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 
-from api.cli.connect_mirror.options import EXIT_DIFFERENT, EXIT_FAILED
 from api.cli.output.formats import print_result
-from api.cli.program import EXIT_OK
+from api.cli.program import EXIT_DIFFERENT, EXIT_FAILED, EXIT_OK
 
 __all__ = ["add_options", "run"]
 

@@ -1,8 +1,8 @@
 """`connect-mirror`: everything about a mirror of an mm2.properties file, one subcommand each.
 
 The subcommands share their work with the commands `connect-mirror-maker`, `-client`, `-audit`,
-`-backfill` and `-archive`, whose names, options and exit codes stay as they are. Here they have the
-same options for the file, the flow and the format, and the same exit codes:
+`-backfill` and `-archive`, whose names and options stay as they are. Here they have
+the same options for the file, the flow and the format. Exit codes:
     0    done
     1    failed: a cluster did not answer, or something ended in an error
     2    the command line is wrong
@@ -31,16 +31,19 @@ from api.cli import (
 )
 from api.cli.connect_mirror import check, history, importing, lag, pages, pause, status, why
 from api.cli.connect_mirror.options import (
-    EXIT_DIFFERENT,
-    EXIT_FAILED,
-    CommandParser,
     add_config_option,
     add_flow_option,
 )
 from api.cli.output.formats import add_output_option
 from api.cli.output.mirror_client import Output
 from api.cli.processes.exit_process import leave
-from api.cli.program import EXIT_CONFIG, add_timeout_option, run_program
+from api.cli.program import (
+    EXIT_CONFIG,
+    EXIT_FAILED,
+    UsageParser,
+    add_timeout_option,
+    run_program,
+)
 from api.cli.version import add_version
 from connect.errors import ConfigError, ConnectError
 
@@ -88,9 +91,8 @@ def _with_output(run: Callable[[argparse.Namespace, Output], int]) -> Run:
 _FILE = (add_config_option,)
 _FLOW = (add_config_option, add_flow_option, add_output_option)
 _TARGET = (add_config_option, _add_target_option, add_output_option)
-# Of commands that told failures by 2 and 3 from wrong usage and properties (1).
+# Of the command that ends with Kafka's codes under its own name.
 _FAILED = ((2, EXIT_FAILED), (3, EXIT_FAILED))
-_NOT_DONE = ((2, EXIT_FAILED),)
 
 COMMANDS = (
     _Command(
@@ -133,7 +135,6 @@ COMMANDS = (
         "translate the offsets of consumer groups to the target",
         _with_output(mirror_client.run_translate),
         (*_TARGET, mirror_client.add_translate_options),
-        codes=((1, EXIT_DIFFERENT),),
     ),
     _Command(
         "audit",
@@ -141,7 +142,6 @@ COMMANDS = (
         mirror_audit.run_audit,
         (*_FLOW, mirror_audit.add_options),
         mirror_audit.check_options,
-        codes=_NOT_DONE,
         level=logging.WARNING,
     ),
     _Command(
@@ -150,7 +150,6 @@ COMMANDS = (
         mirror_backfill.run_backfill,
         (*_FLOW, mirror_backfill.add_options),
         mirror_backfill.check_options,
-        codes=_NOT_DONE,
         level=logging.WARNING,
     ),
     _Command(
@@ -159,7 +158,6 @@ COMMANDS = (
         mirror_archive.run_archive,
         (*_FLOW, mirror_archive.add_options),
         mirror_archive.check_options,
-        codes=_NOT_DONE,
         level=logging.WARNING,
     ),
     _Command(
@@ -207,9 +205,9 @@ COMMANDS = (
 )
 
 
-def parser() -> CommandParser:
+def parser() -> UsageParser:
     """Return the parser of all subcommands."""
-    top = CommandParser(
+    top = UsageParser(
         prog=PROGRAM,
         description="Mirror topics between Kafka clusters, and look after the mirror.",
         epilog=_EXIT_CODES,
@@ -238,8 +236,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         _run,
         ((ConfigError, EXIT_CONFIG), (OSError, EXIT_FAILED), (ConnectError, EXIT_FAILED)),
         lambda arguments: arguments.subcommand.level,
-        # 2 would say that the command line is wrong, and systemd would not start it again.
-        unexpected=EXIT_FAILED,
     )
 
 

@@ -1,40 +1,20 @@
-"""Options and exit codes that the subcommands of `connect-mirror` share."""
+"""Options that the subcommands of `connect-mirror` share."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
-
-from api.cli.program import UsageParser
 
 __all__ = [
-    "EXIT_DIFFERENT",
-    "EXIT_FAILED",
-    "EXIT_USAGE",
-    "CommandParser",
     "add_config_option",
     "add_flow_option",
     "default_config",
 ]
 
-EXIT_FAILED, EXIT_USAGE, EXIT_DIFFERENT = 1, 2, 3
-
 CONFIG_VARIABLE = "CONNECT_MIRROR_CONFIG"
 CONFIG_FILES = (Path("mm2.properties"), Path("/etc/kafka-connect-mirror/mm2.properties"))
-
-
-class CommandParser(UsageParser):
-    """Ends with 2 after wrong usage, as most commands do."""
-
-    usage_exit = EXIT_USAGE
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(self.usage_exit, f"{self.prog}: {message}\nTry {self.prog} --help\n")
 
 
 def default_config(environment: Mapping[str, str] = os.environ) -> Path:

@@ -6,8 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 
-from api.cli.connect_mirror.options import EXIT_USAGE
-from api.cli.program import EXIT_OK
+from api.cli.program import EXIT_OK, EXIT_USAGE
 from connect.version import VERSION
 
 __all__ = ["add_completion_options", "add_manual_options", "print_completion", "print_manual"]

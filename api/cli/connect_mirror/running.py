@@ -1,4 +1,4 @@
-"""Asks a running mirror for its state, over HTTP: `/health` and `/mirrors/{flow}/lag`."""
+"""Asks a running mirror for its state, over HTTP: `/health` and the pages below `/mirrors`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 
 __all__ = ["RunningMirror", "add_url_option", "listener_url", "measured_rates"]
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 20.0
+"""Longer than a mirror asks its clusters for the offsets of groups."""
 _RATE = re.compile(r"kafka_connect_mirror_mirrorsourceconnector_record_rate\{(.*)\} ([0-9.e+-]+)$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _EVERY_ADDRESS = ("0.0.0.0", "::")
@@ -72,6 +73,17 @@ class RunningMirror:
         """Return `/mirrors/{flow}/lag`. Raises `WorkerUnreachable`, and `ConnectError` if the
         mirror has no such flow."""
         found: dict[str, Any] = self._get(f"/mirrors/{quote(flow, safe='')}/lag")
+        return found
+
+    def flows(self) -> list[dict[str, Any]]:
+        """Return the flows of `/mirrors`. Raises `WorkerUnreachable`, and `ConnectError` if the
+        mirror has no such page."""
+        found: list[dict[str, Any]] = self._get("/mirrors")["flows"]
+        return found
+
+    def flow_page(self, flow: str, page: str) -> dict[str, Any]:
+        """Return `/mirrors/{flow}/{page}`. Raises as `lag` does."""
+        found: dict[str, Any] = self._get(f"/mirrors/{quote(flow, safe='')}/{page}")
         return found
 
     def rates(self) -> dict[str, float]:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from api.cli.connect_mirror.options import EXIT_DIFFERENT
+from api.cli.connect_mirror.flow_details import FlowDetails, flow_details
 from api.cli.connect_mirror.running import RunningMirror, add_url_option, listener_url
 from api.cli.output.formats import is_document, print_document, print_result
-from api.cli.program import EXIT_OK
+from api.cli.program import EXIT_DIFFERENT, EXIT_OK
 from connect.errors import ConnectError
 
 __all__ = ["FlowStatus", "MirrorStatus", "add_options", "look", "run"]
@@ -55,6 +55,7 @@ class FlowStatus:
     partitions: list[LaggingPartition] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    details: FlowDetails = field(default_factory=FlowDetails)
 
     @property
     def lag_records(self) -> int:
@@ -174,6 +175,7 @@ def look(mirror: RunningMirror, flow: str | None = None) -> MirrorStatus:
     for name, status in flows.items():
         if name:
             _add_lag(status, mirror.lag(name))
+            status.details = flow_details(mirror, name)
     return MirrorStatus(mirror.url, str(health.get("message", "")), list(flows.values()))
 
 

@@ -9,11 +9,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from api.cli.connect_mirror.options import EXIT_DIFFERENT
 from api.cli.connect_mirror.running import RunningMirror, add_url_option, listener_url
 from api.cli.output.formats import print_result
 from api.cli.output.tables import table_printer
-from api.cli.program import EXIT_OK
+from api.cli.program import EXIT_DIFFERENT, EXIT_OK
 from connect.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:

@@ -1,42 +1,86 @@
-"""Prints the report of `--check`: tables on a terminal, otherwise tab-separated lines."""
+"""Prints the reports of `--check`, of a mirror and of a worker: tables on a terminal, otherwise
+tab-separated lines."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, TextIO
 
 from api.cli.output.durations import time_text
 from api.cli.output.tables import TablePrinter, table_printer
 from connectors.mirrormaker.check.backlog import Backlog
 from connectors.mirrormaker.check.report import (
+    EXISTS,
     CheckReport,
     ClusterReport,
+    Finding,
     FlowReport,
     Level,
     TopicReport,
 )
 
-__all__ = ["check_document", "print_report"]
+__all__ = [
+    "WorkerCheck",
+    "check_document",
+    "print_report",
+    "print_worker_check",
+    "worker_check_document",
+]
 
 STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
+
+_TOPIC_COLUMNS = ("partitions", "action", "replication", "configs")
+
+
+@dataclass(slots=True)
+class WorkerCheck:
+    """What a worker would find. `topics`: its internal ones."""
+
+    cluster: ClusterReport
+    topics: list[TopicReport] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def can_run(self) -> bool:
+        return not any(finding.level is Level.ERROR for finding in self.findings)
+
+
+def print_worker_check(
+    check: WorkerCheck, out: TextIO | None = None, output: str | None = None
+) -> None:
+    """Print the cluster, the internal topics, the findings and a summary sentence to `out`
+    (stdout)."""
+    printer = table_printer(out, output)
+    _print_clusters(printer, [check.cluster])
+    printer.table(
+        "Internal topics",
+        ("topic", *_TOPIC_COLUMNS),
+        [_topic_row(topic)[1:] for topic in check.topics],
+    )
+    _print_findings(printer, check.findings)
+    _print_summary(printer, check.findings)
+
+
+def worker_check_document(check: WorkerCheck) -> dict[str, Any]:
+    """Return the check as plain values for JSON and YAML, with the keys of `check_document`."""
+    return {
+        "can_run": check.can_run,
+        "differs": any(topic.action != EXISTS for topic in check.topics),
+        "clusters": [asdict(check.cluster)],
+        "internal_topics": [asdict(topic) for topic in check.topics],
+        "findings": _finding_documents(check.findings),
+    }
 
 
 def print_report(report: CheckReport, out: TextIO | None = None, output: str | None = None) -> None:
     """Print the clusters, each flow, the findings and a summary sentence to `out` (stdout)."""
     printer = table_printer(out, output)
-    printer.table(
-        "Clusters",
-        ("alias", "bootstrap.servers", "cluster id", "brokers", "topics"),
-        [_cluster_row(cluster) for cluster in report.clusters],
-    )
+    _print_clusters(printer, report.clusters)
     for flow in report.flows:
         _print_flow(printer, flow)
-    _print_findings(printer, report)
-    errors = sum(finding.level is Level.ERROR for finding in report.findings)
-    if report.can_run:
-        printer.line("No error was found. Nothing was changed.")
-    else:
-        printer.line(f"Errors to fix before the start: {errors}. Nothing was changed.")
+    _print_findings(printer, report.findings)
+    _print_summary(printer, report.findings)
 
 
 def check_document(report: CheckReport) -> dict[str, Any]:
@@ -46,11 +90,14 @@ def check_document(report: CheckReport) -> dict[str, Any]:
         "differs": report.differs,
         "clusters": [asdict(cluster) for cluster in report.clusters],
         "flows": [_flow_document(flow) for flow in report.flows],
-        "findings": [
-            {"level": each.level.value, "subject": each.subject, "text": each.text}
-            for each in report.findings
-        ],
+        "findings": _finding_documents(report.findings),
     }
+
+
+def _finding_documents(findings: Sequence[Finding]) -> list[dict[str, str]]:
+    return [
+        {"level": each.level.value, "subject": each.subject, "text": each.text} for each in findings
+    ]
 
 
 def _flow_document(flow: FlowReport) -> dict[str, Any]:
@@ -72,6 +119,14 @@ def _flow_document(flow: FlowReport) -> dict[str, Any]:
     }
 
 
+def _print_clusters(printer: TablePrinter, clusters: Sequence[ClusterReport]) -> None:
+    printer.table(
+        "Clusters",
+        ("alias", "bootstrap.servers", "cluster id", "brokers", "topics"),
+        [_cluster_row(cluster) for cluster in clusters],
+    )
+
+
 def _cluster_row(cluster: ClusterReport) -> tuple[str, ...]:
     if cluster.cluster_id is None:
         return (cluster.alias, cluster.bootstrap, "not reached", "", "")
@@ -90,7 +145,7 @@ def _print_flow(printer: TablePrinter, flow: FlowReport) -> None:
     if flow.mirrors:
         printer.table(
             f"{flow.name}: mirrored",
-            ("topic", "on the target", "partitions", "action", "replication", "configs"),
+            ("topic", "on the target", *_TOPIC_COLUMNS),
             [_topic_row(topic) for topic in flow.topics],
         )
         printer.table(
@@ -100,7 +155,7 @@ def _print_flow(printer: TablePrinter, flow: FlowReport) -> None:
         )
     printer.table(
         f"{flow.name}: internal topics",
-        ("topic", "cluster", "partitions", "action", "replication", "configs"),
+        ("topic", "cluster", *_TOPIC_COLUMNS),
         [(topic.remote, alias, *_topic_row(topic)[2:]) for alias, topic in flow.own_topics],
     )
     if flow.backlog is not None:
@@ -137,9 +192,17 @@ def _topic_row(topic: TopicReport) -> tuple[str, ...]:
     )
 
 
-def _print_findings(printer: TablePrinter, report: CheckReport) -> None:
+def _print_summary(printer: TablePrinter, findings: Sequence[Finding]) -> None:
+    errors = sum(finding.level is Level.ERROR for finding in findings)
+    if errors:
+        printer.line(f"Errors to fix before the start: {errors}. Nothing was changed.")
+    else:
+        printer.line("No error was found. Nothing was changed.")
+
+
+def _print_findings(printer: TablePrinter, findings: Sequence[Finding]) -> None:
     levels = list(Level)
-    ordered = sorted(report.findings, key=lambda finding: levels.index(finding.level))
+    ordered = sorted(findings, key=lambda finding: levels.index(finding.level))
     if ordered:
         printer.heading("Findings")
     for finding in ordered:

@@ -101,11 +101,18 @@ class Output:
             ],
         )
 
-    def move(self, plan: MovePlan, outcome: Mapping[str, str | None] | None) -> None:
+    def move(
+        self,
+        plan: MovePlan,
+        outcome: Mapping[str, str | None] | None,
+        *,
+        rewind: bool = False,
+    ) -> None:
         """Print translated offsets. `outcome` is the commit result by group, or None if none was
-        requested."""
+        requested. `rewind`: offsets that move a group back were committed, too."""
+        ahead = {} if outcome is not None and rewind else plan.ahead
         if self._as_json:
-            self._json(_move_document(plan, outcome))
+            self._json(_move_document(plan, outcome, ahead))
             return
         self._printer.table(
             "From the groups' committed offsets" if plan.live else "From checkpoints",
@@ -122,9 +129,14 @@ class Output:
             ),
             [_row(row) for row in plan.offsets],
         )
-        self._say(plan, outcome)
+        self._say(plan, outcome, ahead)
 
-    def _say(self, plan: MovePlan, outcome: Mapping[str, str | None] | None) -> None:
+    def _say(
+        self,
+        plan: MovePlan,
+        outcome: Mapping[str, str | None] | None,
+        ahead: Mapping[str, int],
+    ) -> None:
         for group, reason in plan.unreadable.items():
             self._printer.line(f"{group}: cannot read its offsets: {reason}", "bold red")
         unknown = sum(row.new_offset is None for row in plan.offsets)
@@ -134,16 +146,20 @@ class Output:
                 "cannot be translated and are left unchanged",
                 "yellow",
             )
+        for group, partitions in ahead.items():
+            self._printer.line(
+                f"{group}: ahead of these offsets in {partitions} partitions, which "
+                f"{'would be' if outcome is None else 'were'} left unchanged; --commit --rewind "
+                "moves the group back there",
+                "yellow",
+            )
         if outcome is None:
             self._printer.line("Nothing was changed. --commit writes these offsets.")
             return
         for group, error in outcome.items():
             if error is not None:
                 self._printer.line(f"{group}: not committed: {error}", "bold red")
-        done = [group for group, error in outcome.items() if error is None]
-        self._printer.line(
-            f"Committed for {len(done)} groups; the others already had these offsets."
-        )
+        self._printer.line(_committed(plan, outcome, ahead))
 
     def _json(self, document: object) -> None:
         print_document(document, self._output or JSON, self._out)
@@ -173,11 +189,27 @@ def _row(row: MovedOffset) -> tuple[str, ...]:
     )
 
 
-def _move_document(plan: MovePlan, outcome: Mapping[str, str | None] | None) -> dict[str, object]:
+def _committed(plan: MovePlan, outcome: Mapping[str, str | None], ahead: Mapping[str, int]) -> str:
+    """Return the sentence that counts the groups by what became of them."""
+    done = [group for group, error in outcome.items() if error is None]
+    translated = {row.group for row in plan.offsets if row.new_offset is not None}
+    same = translated - outcome.keys() - ahead.keys()
+    text = f"Committed for {len(done)} groups"
+    if same:
+        text += f"; {len(same)} already had these offsets"
+    if ahead:
+        text += f"; {len(ahead)} are ahead"
+    return f"{text}."
+
+
+def _move_document(
+    plan: MovePlan, outcome: Mapping[str, str | None] | None, ahead: Mapping[str, int]
+) -> dict[str, object]:
     return {
         "from": "commits" if plan.live else "checkpoints",
         "offsets": [asdict(row) for row in plan.offsets],
         "unreadable": dict(plan.unreadable),
+        "ahead": dict(ahead),
         "committed": None
         if outcome is None
         else {group: "done" if error is None else error for group, error in outcome.items()},

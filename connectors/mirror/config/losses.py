@@ -170,8 +170,9 @@ class Loss:
             )
         if self.kind is LossKind.TARGET_RECREATED:
             return (
-                f"{source}: the target's topic {self.target[0]} was deleted and created again; "
-                f"source offset {self.position} was next"
+                f"{source}: the target's topic {self.target[0]} was deleted and created again, or "
+                "has this name since the replication policy was changed; source offset "
+                f"{self.position} was next"
             )
         return (
             f"{source}: the target lost {span} of {target}, which it had acknowledged; source "

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect.clients.librdkafka.admin import Admin
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.stored_progress import stored_positions
 
-__all__ = ["Backlog", "flow_backlog"]
+__all__ = ["Backlog", "flow_backlog", "stored_offsets"]
 
 FROM_END = "latest"
 _TIMEOUT_S = 60.0
@@ -33,22 +34,27 @@ class Backlog:
         return self.records / self.rate if self.rate else None
 
 
+def stored_offsets(
+    flow: DedicatedFlow, target_topics: Mapping[str, int]
+) -> dict[TopicPartition, int]:
+    """Return the next source offsets that the flow has stored. `target_topics`: the topics of the
+    target cluster. Raises one of `connect.errors`."""
+    topic = flow.offsets_topic.name
+    if topic not in target_topics:
+        return {}
+    return stored_positions(flow.config, topic, flow.client("check-offsets"))
+
+
 def flow_backlog(
     flow: DedicatedFlow,
     copied: Mapping[str, int],
     source: Admin,
-    target_topics: Mapping[str, int],
+    stored: Mapping[TopicPartition, int],
     rate: float | None,
 ) -> Backlog:
-    """Return the backlog of a flow. `copied`: partitions by source topic. `target_topics`: the
-    topics of the target cluster. Raises one of `connect.errors`."""
+    """Return the backlog of a flow. `copied`: partitions by source topic. `stored`: the flow's
+    `stored_offsets`. Raises one of `connect.errors`."""
     keys = [(topic, number) for topic, count in copied.items() for number in range(count)]
-    topic = flow.offsets_topic.name
-    stored = (
-        stored_positions(flow.config, topic, flow.client("check-offsets"))
-        if topic in target_topics
-        else {}
-    )
     ends = source.end_offsets(keys, _TIMEOUT_S)
     new = [key for key in keys if key not in stored]
     starts = ends if _begins_at_end(flow.config) else source.beginning_offsets(new, _TIMEOUT_S)

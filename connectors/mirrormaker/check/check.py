@@ -18,9 +18,11 @@ from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.replication_policy import offset_topics
 from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, GRACE_S, contact
-from connectors.mirrormaker.check.backlog import flow_backlog
+from connectors.mirrormaker.check.backlog import flow_backlog, stored_offsets
 from connectors.mirrormaker.check.flow_check import ClusterView, check_flow
+from connectors.mirrormaker.check.renamed_copies import renamed_copies
 from connectors.mirrormaker.check.report import (
     CheckReport,
     ClusterReport,
@@ -77,28 +79,34 @@ def check(
             report.flows.append(flow)
             report.findings += findings
             if flow.mirrors:
-                _add_backlog(config, plan, report, views, (rates or {}).get(flow.name))
+                _add_stored(config, plan, report, views, (rates or {}).get(flow.name))
     finally:
         for view in views.values():
             view.admin.close()
     return report
 
 
-def _add_backlog(
+def _add_stored(
     config: MirrorMakerConfig,
     plan: FlowPlan,
     report: CheckReport,
     views: Mapping[str, ClusterView],
     rate: float | None,
 ) -> None:
-    """Add the backlog to the last flow of the report, which is the one of `plan`."""
+    """Add what follows from the stored offsets to the last flow of the report, which is the one of
+    `plan`: the backlog, and copies that have another name now."""
     worker = WorkerConfig.from_properties(config.worker_config(plan.source, plan.target))
     dedicated = DedicatedFlow(plan.name, resolved_source_config(config, plan), worker)
     flow = report.flows[-1]
     copied = {topic.topic: topic.partitions for topic in flow.topics}
     source, target = views[plan.source], views[plan.target]
     try:
-        flow.backlog = flow_backlog(dedicated, copied, source.admin, target.topics, rate)
+        stored = stored_offsets(dedicated, target.topics)
+        with_map = source if offset_topics(dedicated.properties).side == "source" else target
+        report.findings += renamed_copies(
+            flow, dedicated.config, stored, target.topics, with_map.topics
+        )
+        flow.backlog = flow_backlog(dedicated, copied, source.admin, stored, rate)
     except ConnectError as error:
         text = f"the backlog is not known: {error}"
         report.findings.append(Finding(Level.WARNING, plan.name, text))

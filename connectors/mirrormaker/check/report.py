@@ -10,6 +10,7 @@ from connectors.mirror.topics.selection import Skip
 from connectors.mirrormaker.check.backlog import Backlog
 
 __all__ = [
+    "CREATE",
     "EXISTS",
     "CheckReport",
     "ClientReport",
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-EXISTS = "exists"
+CREATE, EXISTS = "create", "exists"
 
 
 class Level(Enum):

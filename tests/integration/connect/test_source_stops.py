@@ -10,6 +10,7 @@ import pytest
 
 from connect.clock import Deadline
 from connect.runtime.states import State
+from connectors.mirror.plugins import register
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.bench import TIMEOUT_S, Bench
 from tests.support.plugins import Events
@@ -18,6 +19,12 @@ from tests.support.waiting import wait_until
 
 # The bench's topic has partition 0 only.
 NOWHERE = {"to_partition": "7"}
+HEARTBEATS = {
+    "source_cluster_alias": "a",
+    "target_cluster_alias": "b",
+    "emit_heartbeats_interval_seconds": "1",
+    "heartbeats_topic_replication_factor": "1",
+}
 # Longer than the 30 s after which librdkafka gives a topic up by default.
 PATIENCE_S = 45.0
 
@@ -42,6 +49,12 @@ def strict(strict_cluster: KafkaCluster) -> Iterator[Bench]:
     bench = Bench(strict_cluster)
     yield bench
     bench.close()
+
+
+def servers_of(cluster: KafkaCluster) -> dict[str, str]:
+    """Both sides of a flow on one cluster."""
+    servers = cluster.bootstrap_servers
+    return {f"{side}_cluster_bootstrap_servers": servers for side in ("source", "target")}
 
 
 def ended(bench: Bench) -> list[str]:
@@ -116,6 +129,30 @@ def test_a_topic_that_nobody_creates_is_created_once_the_worker_may(strict: Benc
     run("true")
     strict.arrived("a:0", "a:1", "a:2")
     assert len(end_offsets(strict.servers, strict.topic)) == 3
+
+
+def test_a_task_whose_cluster_died_ends_in_time(
+    kafka: KafkaRuntime, session_logs: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its records are not acknowledged and its offsets not stored until the time is up. That is
+    one warning; only a task that hangs is abandoned, with its stack."""
+    with KafkaCluster(name="dying", kafka=kafka, logs=session_logs) as own:
+        bench = Bench(own)
+        register(bench.plugins)
+        bench.put("MirrorHeartbeatConnector", "beats", **HEARTBEATS, **servers_of(own))
+        bench.becomes(State.RUNNING, State.RUNNING, name="beats")
+        wait_until(lambda: has_topic(own.bootstrap_servers, "heartbeats"), TIMEOUT_S, "a heartbeat")
+        for node in own.nodes:
+            node.kill()
+        unanswered = "Kafka has not acknowledged any of the sent records"
+
+        def trouble() -> bool:
+            return unanswered in str(bench.herder.status("beats").tasks[0].status.trace)
+
+        wait_until(trouble, 2 * TIMEOUT_S, "records that are not acknowledged")
+        bench.close()
+    assert "abandoned" not in caplog.text
+    assert "final offsets" in caplog.text
 
 
 @pytest.mark.slow

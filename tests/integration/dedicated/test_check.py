@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
+from tests.support.mirrored import MirroredFlow, running, stop_cleanly, wait_ends
 from tests.support.mirrors import mm2_properties
 from tests.support.producing import Record, numbered, produce
 from tests.support.properties_files import properties_text
+from tests.support.reading import read_partition
 from tests.support.topics import create_topic, topic_names, unique
 
 TIMEOUT_S = 60.0
@@ -112,6 +114,42 @@ def test_it_fails_where_topics_could_not_be_created(
         "needs 2 brokers, but the cluster has 1; set replication.factor to 1 or less" in done.stdout
     )
     assert done.stdout.endswith("Errors to fix before the start: 1. Nothing was changed.\n")
+
+
+IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
+
+
+@pytest.mark.parametrize("policy", ["report", "copy"])
+def test_it_says_what_a_changed_replication_policy_does_and_that_happens(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    tmp_path: Path,
+    logs: Path,
+    policy: str,
+) -> None:
+    flow = MirroredFlow(source_cluster, target_cluster)
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(100))
+    with running(flow.properties(), tmp_path, logs / "before.log") as mirror:
+        flow.wait_records(topic, [100])
+        flow.wait_stored(topic, 0, 99)
+        stop_cleanly(mirror, logs / "before.log")
+    changed = flow.properties({**IDENTITY, "mirror.loss.policy.target.recreated": policy})
+    told = check(tmp_path, changed)
+    assert told.returncode == 0, told.stdout
+    (line,) = [line for line in told.stdout.splitlines() if "the target lacks the copies" in line]
+    assert f"{topic} (of {topic}; {flow.remote(topic)} is there)" in line
+    assert "Probably replication.policy.*" in line
+    assert ("without the records before" in line) == (policy == "report")
+    produce(flow.source_servers, topic, numbered(10, start=100))
+    with running(changed, tmp_path, logs / "after.log") as mirror:
+        wait_ends(flow.target_servers, topic, 110 if policy == "copy" else 10)
+        flow.wait_stored(topic, 0, 109)
+        stop_cleanly(mirror, logs / "after.log")
+    copied = read_partition(flow.target_servers, topic, 0)
+    assert len(copied) == (110 if policy == "copy" else 10)
+    told = check(tmp_path, changed)
+    assert "the target lacks the copies" not in told.stdout
 
 
 def test_it_fails_where_a_cluster_is_not_reached(source: str, tmp_path: Path) -> None:

@@ -125,6 +125,28 @@ def test_a_signal_at_any_moment_ends_it_with_status_0_and_nothing_left(
 
 
 @pytest.mark.slow
+def test_a_cluster_that_was_killed_is_said_not_to_answer(
+    kafka: KafkaRuntime, directory: Path
+) -> None:
+    demo = Demo(directory, _SMALL)
+    demo.wait_for("All partitions are in sync")
+    (paris,) = [
+        process
+        for process in demo.family
+        if process.name() == "java" and any("paris" in part for part in process.cmdline())
+    ]
+    paris.kill()
+    demo.wait_for("paris not answering")
+    demo.process.send_signal(signal.SIGINT)
+    demo.wait(_RUN_S)
+    text = demo.text()
+    assert "source end 0," not in text[text.index("All partitions are in sync") :]
+    (footer, *_) = re.findall(r".*paris not answering.*", text)
+    assert ", lag ?, " in footer
+    assert demo.leftovers() == []
+
+
+@pytest.mark.slow
 def test_workers_lose_their_leader_while_they_copy_and_nothing_is_lost(
     kafka: KafkaRuntime, directory: Path
 ) -> None:

@@ -293,5 +293,5 @@ def test_the_command_names_what_is_missing_at_the_end_and_repairs_it(
     assert contents(read_partition(flow.target_servers, flow.remote(f"{flow.prefix}.t"))) == (
         contents(ours)
     )
-    assert main([*arguments, "--flow", "x->y"]) == 1
+    assert main([*arguments, "--flow", "x->y"]) == 78
     assert f"{flow.a}->{flow.b}" in capfd.readouterr().err

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from api.cli.mirror_backfill import main
-from api.cli.program import EXIT_ERROR
+from api.cli.program import EXIT_FAILED
 from connect.clock import SYSTEM_CLOCK
 from connectors.mirror.backfill.errors import (
     FlowIsRunning,
@@ -202,7 +202,7 @@ def test_without_a_spark_master_it_ends_soon_and_the_next_one_copies(
     quick = partial(own_session.own_session, patience=Patience(failed=0.5))
     monkeypatch.setattr(own_session, "own_session", quick)
     file = properties_file(flow.properties({"spark.master": "spark://127.0.0.1:1"}), tmp_path)
-    assert main([str(file)]) == EXIT_ERROR
+    assert main([str(file)]) == EXIT_FAILED
     said = capsys.readouterr().err
     assert "Cannot use Spark: Cannot reach the Spark master spark://127.0.0.1:1" in said
     assert "use --engine local" in said

@@ -201,7 +201,7 @@ def test_the_pages_commands_do_what_it_says(clusters: Clusters, tmp_path: Path, 
         assert by_checkpoints.row("billing")[2:] == cells(a, "billing", "70", "160", "?", "")
         with member(b, "late", "A.orders"):
             moved = terminal.type(move)
-            assert moved.status == 1
+            assert moved.status == 3
             assert any("late has members on the new cluster" in line[0] for line in moved.lines)
         assert committed(b, "billing") == {("A.orders", 0): 70}
         assert committed(b, "late") == {}
@@ -210,7 +210,10 @@ def test_the_pages_commands_do_what_it_says(clusters: Clusters, tmp_path: Path, 
         late += consume(b, "late", ["A.orders"], 40)
 
         commit(b, "redo", {("A.orders", 0): 90})
-        assert terminal.type(move).status == 0
+        moved = terminal.type(move)
+        assert moved.status == 3
+        ahead = next(line[0] for line in moved.lines if line[0].startswith("redo: ahead"))
+        assert "--commit --rewind moves the group back" in ahead
         assert committed(b, "redo") == {("A.orders", 0): 90}
         assert terminal.type(move, "--rewind").status == 0
         assert committed(b, "redo") == {("A.orders", 0): 0}

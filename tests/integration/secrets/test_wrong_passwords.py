@@ -72,11 +72,11 @@ PROGRAMS = {
     ),
     "connect-distributed": Program(["api.cli.distributed", "{file}"], of_worker, None, 78),
     "connect-distributed --check": Program(
-        ["api.cli.distributed", "--check", "{file}"], of_worker, 3, 3
+        ["api.cli.distributed", "--check", "{file}"], of_worker, 1, 1
     ),
     "connect-standalone": Program(["api.cli.standalone", "{file}"], of_standalone, None, 78),
     "connect-standalone --check": Program(
-        ["api.cli.standalone", "--check", "{file}"], of_standalone, 3, 3
+        ["api.cli.standalone", "--check", "{file}"], of_standalone, 1, 1
     ),
     "connect-mirror-audit": Program(
         ["api.cli.mirror_audit", "--engine", "local", *FLOW], of_mirror, FAILS, FAILS
@@ -100,8 +100,8 @@ PROGRAMS = {
     "connect-mirror-client": Program(
         ["api.cli.mirror_client", "clusters", "--bootstrap", "{servers}", *FILE],
         of_client,
-        3,
-        2,
+        1,
+        78,
     ),
 }
 

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from api.cli import mirror_archive, mirror_audit, mirror_backfill, spark_archive
+from api.cli.program import EXIT_DIFFERENT
 from connectors.spark.arrow import collect
 from deploy.brokers import KafkaCluster
 from deploy.brokers.java import find_or_install_java
@@ -105,7 +106,7 @@ def test_backfill_audit_and_archive_run_as_applications_of_a_cluster(
     assert run(mirror_archive.__file__, file, "--verify", archived) == 0, said.read_text()
 
     produce(flow.target_servers, flow.remote(topic), numbered(1, start=500))
-    assert run(mirror_audit.__file__, file) == mirror_audit.EXIT_DIFFERENT, said.read_text()
+    assert run(mirror_audit.__file__, file) == EXIT_DIFFERENT, said.read_text()
     assert not cluster.applications()
 
 

@@ -4,6 +4,7 @@ is needed."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ import pytest
 
 from connect.version import VERSION
 from connectors.spark.versions import PYSPARK_REQUIREMENT
+from tests.support.pages import DOCS
 from tests.support.without_spark import SPARK_PACKAGES, without_java, without_pyspark
 
 PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
@@ -71,11 +73,40 @@ def test_version_and_help_are_told_without_loading_spark(command: str) -> None:
     [(version_code, version), (help_code, help_text)], modules = json.loads(ended.stdout)
     assert version_code == 0
     assert version.startswith(f"{command} {VERSION} ")
-    # As Java's, the commands of workers end with 1 after --help.
-    assert help_code == (1 if command in ("connect-distributed", "connect-standalone") else 0)
+    assert help_code == 0
     assert "--version" in help_text
     assert {"api", "connect"} <= set(modules)
     assert set(SPARK_PACKAGES) & set(modules) == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_wrong_command_line_is_told_with_the_usage(command: str) -> None:
+    ended = run("-m", COMMANDS[command].partition(":")[0], "--no-such-option")
+    assert ended.returncode == usage_code(command)
+    assert ended.stderr.startswith(f"usage: {command} ")
+    assert "--no-such-option" in ended.stderr or "required" in ended.stderr
+    assert f"Try {command} --help" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def usage_code(command: str) -> int:
+    """Kafka's tools, for which scripts were written, end with 1."""
+    return 1 if command.startswith("kafka-") else 2
+
+
+def test_the_page_tells_the_exit_code_of_wrong_usage_for_each_command() -> None:
+    told = {
+        name: int(row.split("|")[2])
+        for row in section("Exit codes").splitlines()
+        for name in re.findall(r"`([a-z-]+)`", row.split("|")[1] if row.startswith("|") else "")
+    }
+    assert told == {command: usage_code(command) for command in COMMANDS}
+
+
+def section(title: str) -> str:
+    """The text of a section of the page about commands, without sections below it."""
+    page = (DOCS / "reference" / "commands.md").read_text()
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def test_a_dedicated_run_without_stores_loads_neither_spark_nor_cryptography() -> None:
@@ -109,7 +140,7 @@ def test_what_spark_lacks_is_said_in_one_sentence(
     ended = run("-m", f"api.cli.{command}", str(file), env=lacking(tmp_path))
     program = f"connect-{command.replace('_', '-')}"
     assert ended.stderr == f"{program}: {remedy}; or use --engine local, which needs no Spark\n"
-    assert ended.returncode == 2
+    assert ended.returncode == 1
 
 
 def test_the_version_of_pyspark_is_that_of_the_dependencies() -> None:

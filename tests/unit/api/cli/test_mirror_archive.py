@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.cli.mirror_archive import main
-from api.cli.program import EXIT_USAGE
+from api.cli.program import EXIT_CONFIG, EXIT_USAGE
 
 
 @pytest.fixture
@@ -28,8 +28,6 @@ def file(tmp_path: Path) -> str:
         (["--verify", "x", "--plan"], "--plan and --verify exclude each other"),
         (["--to", "x", "--every", "0"], "use a whole number of at least 1"),
         (["--to", "x", "--format", "delta"], "Invalid value delta for --format"),
-        (["--to", "x"], "A->B.enabled"),
-        (["--restore", "x"], "A->B.enabled"),
     ],
 )
 def test_wrong_usage_is_named(
@@ -37,3 +35,11 @@ def test_wrong_usage_is_named(
 ) -> None:
     assert main([file, *arguments]) == EXIT_USAGE
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--to", "x"], ["--restore", "x"]])
+def test_a_wrong_file_is_named(
+    arguments: list[str], file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([file, *arguments]) == EXIT_CONFIG
+    assert "A->B.enabled" in capsys.readouterr().err

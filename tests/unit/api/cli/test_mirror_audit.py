@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.cli.mirror_audit import main
-from api.cli.program import EXIT_ERROR, EXIT_USAGE
+from api.cli.program import EXIT_FAILED, EXIT_USAGE
 from connectors.mirror.audit import planner as facts
 
 
@@ -33,7 +33,7 @@ def test_a_cluster_that_does_not_answer_is_named(
     properties: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(facts, "REACH_S", 0.3)
-    assert main([str(properties), "--engine", "local"]) == EXIT_ERROR
+    assert main([str(properties), "--engine", "local"]) == EXIT_FAILED
     said = capsys.readouterr().err
     assert "connect-mirror-audit: The source cluster at 127.0.0.1:" in said
     assert "does not answer" in said

@@ -13,7 +13,7 @@ import pytest
 from api.cli.copy_jobs import size_of
 from api.cli.mirror_backfill import main, partitions_of
 from api.cli.output.backfill import ProgressView, progress_text, size_text, to_json, write_json
-from api.cli.program import EXIT_USAGE
+from api.cli.program import EXIT_CONFIG, EXIT_USAGE
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror.backfill.progress import JobProgress
 from connectors.mirror.backfill.request import parse_offset_time
@@ -75,7 +75,7 @@ def test_what_is_no_time_names_the_key() -> None:
 def test_wrong_usage(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main([]) == EXIT_USAGE
     assert main(["x", "--since", "1h", "--from", "3"]) == EXIT_USAGE
-    assert main([str(tmp_path / "none.properties")]) == EXIT_USAGE
+    assert main([str(tmp_path / "none.properties")]) == EXIT_CONFIG
     told = capfd.readouterr().err
     assert "--since and --from exclude each other: use one of them" in told
     assert "none.properties" in told

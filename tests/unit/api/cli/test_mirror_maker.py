@@ -32,10 +32,10 @@ def write(directory: Path, text: str) -> str:
     "arguments",
     [[], ["--unknown", "x"], ["a", "b"], ["--clusters"], ["--workers", "0", "a"]],
 )
-def test_a_wrong_command_line_is_255(
+def test_a_wrong_command_line_is_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments) == 255
+    assert main(arguments) == 2
     assert "usage: connect-mirror-maker" in capsys.readouterr().err
 
 

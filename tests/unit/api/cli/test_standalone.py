@@ -9,11 +9,11 @@ import pytest
 from api.cli.standalone import main
 
 
-@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"], ["--nothing"]])
-def test_wrong_usage_and_help_end_with_1(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("argv", "code"), [([], 2), (["--nothing"], 2), (["-h"], 0)])
+def test_wrong_usage_and_help_tell_the_arguments(
+    argv: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(argv) == 1
+    assert main(argv) == code
     shown = capsys.readouterr()
     assert "worker.properties" in shown.out + shown.err
 

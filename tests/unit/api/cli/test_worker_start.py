@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -55,11 +57,32 @@ def health(port: int) -> tuple[int, str]:
 def test_check_names_the_address_and_the_cause(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert distributed.main(["--check", file(tmp_path, **GROUP)]) == 3
-    assert standalone.main(["--check", file(tmp_path)]) == 3
+    assert distributed.main(["--check", file(tmp_path, **GROUP)]) == 1
+    assert standalone.main(["--check", file(tmp_path)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert all(REFUSED in line and "refused" in line.lower() for line in lines)
+    errors = [line for line in lines if line.startswith("error: worker: ")]
+    assert len(errors) == 2
+    assert all(REFUSED in line and "refused" in line.lower() for line in errors)
+    assert lines[-1] == "Errors to fix before the start: 1. Nothing was changed."
+
+
+def test_programs_get_the_check_as_a_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert distributed.main(["--check", "-o", "json", file(tmp_path, **GROUP)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["can_run"], found["differs"], found["internal_topics"]) == (False, False, [])
+    (cluster,), (finding,) = found["clusters"], found["findings"]
+    assert (cluster["bootstrap"], cluster["cluster_id"]) == (REFUSED, None)
+    assert (finding["level"], finding["text"]) == ("error", cluster["error"])
+
+
+@pytest.mark.parametrize("main", [distributed.main, standalone.main])
+def test_a_format_needs_a_check(
+    main: Callable[[list[str]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["-o", "json", file(tmp_path)]) == 2
+    assert "-o needs --check" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

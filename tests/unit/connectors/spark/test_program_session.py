@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from api.cli import mirror_audit
-from api.cli.program import EXIT_ERROR
+from api.cli.program import EXIT_FAILED
 from connect.errors import ConfigError
 from connectors.spark import program_session as module
 from connectors.spark import requirements
@@ -99,7 +99,7 @@ def test_the_audit_ends_with_its_exit_code_and_names_the_other_engine(
     monkeypatch.setattr(module, "own_session", partial(own_session, patience=QUICK))
     file = tmp_path / "mm2.properties"
     file.write_text(f"{PROPERTIES}spark.master = {nowhere}\n")
-    assert mirror_audit.main([str(file)]) == EXIT_ERROR
+    assert mirror_audit.main([str(file)]) == EXIT_FAILED
     said = capsys.readouterr().err
     assert said.count(f"Cannot reach the Spark master {nowhere}") >= 1
     assert "use --engine local, which needs no Spark" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Mapping
 
@@ -63,6 +64,19 @@ def test_without_a_copied_record_the_lag_in_time_is_not_known(progress: Progress
     progress.add(observation(0, ends(9, 0, None), ends(9, 0, None), ends(0, 0, None)))
 
     assert progress.rows()[0].lag_seconds is None
+
+
+@pytest.mark.parametrize("side", ["source_silent", "target_silent"])
+def test_the_lag_to_a_cluster_that_does_not_answer_is_not_known(
+    progress: Progress, side: str
+) -> None:
+    seen = observation(
+        0, ends(9, 9, None), ends(9, 9, None), ends(5, 5, None), lag={("holes", 0): 0}
+    )
+    progress.add(dataclasses.replace(seen, **{side: True}))
+    assert [row.lag_records for row in progress.rows()] == [None, None]
+    assert [row.lag_seconds for row in progress.rows()] == [None, None]
+    assert progress.rows()[0].source_end == 18
 
 
 def test_rates_are_those_of_the_last_second(progress: Progress) -> None:
