@@ -115,7 +115,8 @@ def compile_java_regex(pattern: str) -> JavaRegex:
         except TooMuch as error:
             raise JavaRegexError(str(error), 0) from error
         budget.compiled[pattern] = _compile(pattern)
-    return budget.compiled[pattern]
+    compiled: JavaRegex = budget.compiled[pattern]
+    return compiled
 
 
 def _compile(pattern: str) -> JavaRegex:

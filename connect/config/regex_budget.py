@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class RegexBudget:
 
     left: int
     wait_s: float
-    compiled: dict[Hashable, Any] = field(default_factory=dict)
+    compiled: dict[str, Any] = field(default_factory=dict)
     """By pattern: several rules look at the same one."""
 
     def take(self, characters: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
+from typing import Any
 
 import pytest
 import regex
@@ -152,7 +153,7 @@ def test_one_thread_at_a_time_compiles_long_patterns(monkeypatch: pytest.MonkeyP
     together = threading.Lock()
     compile_it = regex.compile
 
-    def counted(*arguments: object, **options: object) -> object:
+    def counted(*arguments: Any, **options: Any) -> Any:
         nonlocal compiling, most, collected
         with together:
             compiling += 1
