@@ -39,7 +39,7 @@ KERBEROS_STAMP := $(if $(shell command -v krb5-config 2>/dev/null),$(VENV)/.inst
 # What the project itself is installed from; the compiled part needs a C compiler, and is left out without.
 PROJECT := pyproject.toml setup.py $(wildcard connect/protocol/native/*)
 
-.PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow bench faults fuzz \
+.PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow security bench faults fuzz \
 	simulate mutants status golden docs lock lowest release audit clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -56,6 +56,7 @@ help:
 	@echo "make check    lint, types and unit tests"
 	@echo "make test     check, and the tests on real brokers but the slow ones: everything CI runs"
 	@echo "make slow     the tests of half a minute to many minutes each, which make test leaves out"
+	@echo "make security the tests of logins, TLS, roles, permissions and secrets, the slow ones too"
 	@echo "make bench    rates, CPU and memory beside Java's MirrorMaker 2"
 	@echo "make faults   the fault tests, the long ones too; with FAULT_SEED=5-12 (and FAULT_MINUTES=1,"
 	@echo "              FAULT_FORM=dedicated, rest, spark or two-way) random schedules of faults, one"
@@ -66,7 +67,7 @@ help:
 	@echo "make fuzz     decoders of others' bytes, guided by coverage, each for FUZZ_SECONDS (20)"
 	@echo "make simulate the real classes against simulated clusters and faults, by SEEDS=first-last"
 	@echo "make mutants  put known defects back one by one: the simulator must find each"
-	@echo "make status   which of slow, faults, fuzz, simulate, mutants and bench have not run since the code"
+	@echo "make status   which of slow, security, faults, fuzz, simulate, mutants and bench have not run since the code"
 	@echo "              that they cover changed; docs/contributing/test-runs.md has their runs"
 	@echo "make golden   ask Java for the files of tests/golden again; needs a JDK. GOLDEN=name: one of them"
 	@echo "make docs     the documentation as a site in build/site; fails on a broken link"
@@ -146,6 +147,18 @@ test: check brokers
 
 slow: install-test brokers
 	$(call record,slow) $(COUNTED_PYTEST) -n $(SLOW_PROCESSES) --dist worksteal -m slow --ignore=tests/unit tests
+
+# A part of the tests of make check, test and slow, for whoever asks only about security.
+SECURITY_TESTS := tests/unit/api/rest tests/unit/api/cli/test_secret_logs.py tests/unit/test_canaries.py \
+	tests/unit/connect/clients/security tests/unit/connect/clients/wire/test_sasl.py \
+	$(addprefix tests/unit/connect/config/test_,java_regex.py secrets.py vault.py) \
+	tests/unit/connect/runtime/test_loggers.py tests/unit/connectors/mirrormaker/test_permissions.py \
+	$(addprefix tests/integration/clients/test_,group_member.py kerberos.py rotated_certificates.py \
+	sasl_proxy.py wire_security.py) tests/integration/connect/test_secrets_in_logs.py \
+	$(addprefix tests/integration/dedicated/test_,kerberos.py sasl_sessions.py) tests/integration/secrets \
+	$(addprefix tests/compat/test_permissions,.py _of_programs.py _taken_away.py)
+security: install-test brokers
+	$(call record,security) $(COUNTED_PYTEST) -n $(TEST_PROCESSES) --dist worksteal $(SECURITY_TESTS)
 
 bench: install-test brokers
 	$(call record,bench) $(BIN)/python -m tests.benchmarks

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["CharSet", "named_class", "predefined_class"]
+__all__ = ["CharSet", "Range", "named_class", "predefined_class"]
 
 LAST_CODE_POINT = 0x10FFFF
 Range = tuple[int, int]

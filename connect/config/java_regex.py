@@ -17,7 +17,8 @@ from collections.abc import Callable
 
 import regex
 
-from connect.config.java_classes import CharSet, named_class, predefined_class
+from connect.config.java_classes import CharSet, Range, named_class, predefined_class
+from connect.config.regex_budget import LONGEST, MOST_RANGES, SHORT, TooMuch, current, turn
 from connect.errors import ConfigError
 
 __all__ = ["JavaRegex", "JavaRegexError", "TextPattern", "compile_java_regex", "literal_regex"]
@@ -26,8 +27,6 @@ _MATCH_S = 0.5
 _TRIES = 2
 """The limit counts the CPU time of all threads, so one match of a busy process may exceed it."""
 _DEEPEST = 100
-_LONGEST = 500_000
-"""Characters. To compile so many takes 3 s of CPU, and keeps other threads waiting for 0.6 s."""
 _SHOWN = 200
 
 _COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
@@ -102,13 +101,36 @@ TextPattern = JavaRegex | re.Pattern[str]
 
 def compile_java_regex(pattern: str) -> JavaRegex:
     """Compile a pattern in Java's syntax. Raises `JavaRegexError`."""
-    if len(pattern) > _LONGEST:
+    if len(pattern) > LONGEST:
         raise JavaRegexError(
-            f"Patterns of more than {_LONGEST} characters are not supported", _LONGEST
+            f"The pattern has {len(pattern)} characters, and at most {LONGEST} are supported",
+            LONGEST,
         )
-    translated = _Translator(pattern).translate()
+    budget = current()
+    if budget is None:
+        return _compile(pattern)
+    if pattern not in budget.compiled:
+        try:
+            budget.take(len(pattern))
+        except TooMuch as error:
+            raise JavaRegexError(str(error), 0) from error
+        budget.compiled[pattern] = _compile(pattern)
+    compiled: JavaRegex = budget.compiled[pattern]
+    return compiled
+
+
+def _compile(pattern: str) -> JavaRegex:
     try:
-        return JavaRegex(pattern, regex.compile(translated, regex.ASCII))
+        with turn(len(pattern)):
+            translator = _Translator(pattern)
+            translated = translator.translate()
+            # A short pattern may be a long one after translation.
+            with turn(0 if len(pattern) > SHORT else translator.ranges):
+                return JavaRegex(
+                    pattern, regex.compile(translated, regex.ASCII, cache_pattern=False)
+                )
+    except TooMuch as error:
+        raise JavaRegexError(str(error), 0) from error
     except (regex.error, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position ")[0]
         raise JavaRegexError(f"Not supported here: {reason}", 0) from error
@@ -127,6 +149,8 @@ class _Translator:
         self._at = 0
         self._groups = 0
         self._depth = 0
+        self.ranges = 0
+        """In all character classes, counted when they are read and when they are written."""
         self._behind: int | None = None
         """Where the outermost look-behind begins that is being translated."""
 
@@ -194,7 +218,7 @@ class _Translator:
         if char == "(":
             return self._group(), True
         if char == "[":
-            return self._char_class().python(), True
+            return self._counted(self._char_class()).python(), True
         if char == "\\":
             return self._escape()
         if char in "*+?":
@@ -269,7 +293,7 @@ class _Translator:
             return self._back_reference(), True
         found = self._escaped_class()
         if found is not None:
-            return found.python(), True
+            return self._counted(found).python(), True
         return re.escape(self._escaped_char()), True
 
     def _back_reference(self) -> str:
@@ -342,7 +366,7 @@ class _Translator:
         negated = self._text.startswith("^", self._at)
         self._at += negated
         result: CharSet | None = None
-        union: CharSet | None = None
+        union: list[Range] | None = None
         while True:
             if self._at >= len(self._text):
                 raise JavaRegexError("Unclosed character class", start)
@@ -353,11 +377,20 @@ class _Translator:
                 result = _intersect(result, union)
                 union = None
             else:
-                union = self._class_item().union(union or CharSet())
+                union = [] if union is None else union
+                union += self._counted(self._class_item()).ranges
         self._at += 1
         self._depth -= 1
         found = _intersect(result, union) or CharSet()
         return found.complement() if negated else found
+
+    def _counted(self, found: CharSet) -> CharSet:
+        self.ranges += len(found.ranges)
+        if self.ranges > MOST_RANGES:
+            raise JavaRegexError(
+                f"The character classes have more than {MOST_RANGES} ranges together", self._at
+            )
+        return found
 
     def _class_item(self) -> CharSet:
         if self._text[self._at] == "[":
@@ -384,7 +417,8 @@ class _Translator:
         return self._text[self._at - 1]
 
 
-def _intersect(left: CharSet | None, right: CharSet | None) -> CharSet | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return left.intersection(right)
+def _intersect(left: CharSet | None, right: list[Range] | None) -> CharSet | None:
+    if right is None:
+        return left
+    united = CharSet.of(right)
+    return united if left is None else left.intersection(united)

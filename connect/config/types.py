@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 HIDDEN = "[hidden]"
+_SHOWN = 1_000
+"""Characters of a wrong value in its error."""
 
 _JAVA_TRIM = "".join(chr(code) for code in range(0x21))
 _BLANKS = " \t\n\x0b\f\r"
@@ -86,6 +88,8 @@ ConfigScalar = bool | int | float | str | tuple[str, ...] | SecretStr | None
 def invalid_value(key: str, value: object, reason: str = "") -> ConfigError:
     """Return the error for an invalid value, with Java's text, which users search for."""
     shown = format_value(value)
+    if len(shown) > _SHOWN:
+        shown = f"{shown[:_SHOWN]}... ({len(shown)} characters)"
     message = f"Invalid value {shown} for configuration {key}"
     return ConfigError(f"{message}: {reason}" if reason else message, key=key, value=shown)
 

@@ -14,8 +14,10 @@ from connect.config.types import ConfigScalar, ConfigType
 from connect.config.validators import NonEmptyString, OneOf, OrNull, Range, Validator, ValidList
 
 __all__ = [
+    "ALLOWED_AWS_IDENTITIES",
     "ALLOWED_FILES",
     "ALLOWED_SERVERS",
+    "ALLOWED_STORES",
     "ALLOWED_URLS",
     "DISTRIBUTED_CONFIG_DEF",
     "STANDALONE_CONFIG_DEF",
@@ -26,6 +28,8 @@ ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 """In Kafka these two are Java system properties."""
 ALLOWED_SERVERS = "connector.client.allowed.bootstrap.servers"
+ALLOWED_STORES = "connector.client.allowed.store.directories"
+ALLOWED_AWS_IDENTITIES = "connector.client.allowed.aws.identities"
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _STRING, _LIST, _CLASS, _BOOLEAN = (
@@ -152,6 +156,21 @@ _WORKER_KEYS = (
         "Hosts, or HOST:PORT, that bootstrap.servers in connectors' configs may name. Empty: all, "
         "as in Java. A connector without a login of its own uses that of a JAAS file (KAFKA_OPTS) "
         "wherever its config leads.",
+    ),
+    _key(
+        ALLOWED_STORES,
+        _LIST,
+        (),
+        "Directories below which `ssl.keystore.location` and `ssl.truststore.location` in "
+        "connectors' configs may lie, besides the files of the worker's own properties. Symbolic "
+        "links are followed.",
+    ),
+    _key(
+        ALLOWED_AWS_IDENTITIES,
+        _LIST,
+        (),
+        "AWS profiles and ARNs of roles (`awsProfileName`, `awsRoleArn`) that `sasl.jaas.config` "
+        "in connectors' configs may name, besides those of the worker's own properties.",
     ),
     _key(
         "metric.reporters",

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from connect.config.definition import ConfigDef
 from connect.config.java_regex import JavaRegex, JavaRegexError, compile_java_regex
+from connect.config.regex_budget import LONGEST
 from connect.config.types import invalid_value
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF
@@ -77,7 +78,9 @@ def _compile(key: str, elements: Sequence[str]) -> JavaRegex:
     try:
         return compile_java_regex(joined)
     except JavaRegexError as error:
-        element, found = _culprit(elements) or (joined, error)
+        # Of a list that is too long no element is at fault.
+        culprit = _culprit(elements) if len(joined) <= LONGEST else None
+        element, found = culprit or (joined, error)
         raise invalid_value(
             key,
             element,

@@ -101,6 +101,23 @@ SUITES: dict[str, Suite] = {
         variables=_LIMITS_OF_TESTS,
         measure="passed",
     ),
+    "security": Suite(
+        (
+            *_PRODUCT,
+            "tests/compat",
+            "tests/conftest.py",
+            "tests/integration/clients",
+            "tests/integration/connect",
+            "tests/integration/dedicated",
+            "tests/integration/secrets",
+            "tests/support",
+            "tests/unit/api",
+            "tests/unit/connect",
+            "tests/unit/connectors/mirrormaker",
+        ),
+        variables=_LIMITS_OF_TESTS,
+        measure="passed",
+    ),
     "faults": Suite(
         (*_PRODUCT, "tests/conftest.py", "tests/faults", "tests/support"),
         variables=("FAULT_SEED", "FAULT_MINUTES", "FAULT_FORM", *_LIMITS_OF_TESTS),

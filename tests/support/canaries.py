@@ -4,8 +4,9 @@ lines, also encoded."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 
 import psutil
@@ -50,25 +51,32 @@ class Canaries:
         keys = [key for key in PASSWORD_KEYS if "certificate" not in key]
         return {f"{prefix}{key}": self.new(f"{prefix}{key}") for key in keys}
 
-    def leaked(self, what: str, text: str | bytes) -> list[str]:
-        """A sentence for each secret that `text` contains, as it is or in base64."""
+    def leaked(self, what: str, text: str | bytes, *, besides: Container[str] = ()) -> list[str]:
+        """A sentence for each secret that `text` contains, as it is or in base64, besides those of
+        some places."""
         content = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
         return [
             f"{place} in {what}: {self._around(content, sign)!r}"
             for core, place in self._places.items()
             for sign in _signs(core)
-            if sign in content
+            if sign in content and place not in besides
         ]
 
     def leaked_by_files(self, *files: Path) -> list[str]:
         return [found for file in files for found in self.leaked(file.name, file.read_bytes())]
 
-    def leaked_by_processes(self, pid: int) -> list[str]:
-        """In command lines and titles of the process and of all it started."""
+    def leaked_by_processes(self, pid: int, *, by_design: Container[str] = ()) -> list[str]:
+        """In command lines, titles and environments of the process and of all it started.
+        `by_design`: places whose secrets may be in an environment."""
         process = psutil.Process(pid)
         found = []
         for each in (process, *process.children(recursive=True)):
-            found += self.leaked(f"command line of {each.name()}", "\0".join(each.cmdline()))
+            # One that has ended meanwhile shows nothing any more.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                name = each.name()
+                found += self.leaked(f"command line of {name}", "\0".join(each.cmdline()))
+                variables = "\0".join(f"{key}={value}" for key, value in each.environ().items())
+                found += self.leaked(f"environment of {name}", variables, besides=by_design)
         return found
 
     def leaked_by_answers(

@@ -22,7 +22,7 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class TcpProxy:
     """Passes bytes between clients and `port` of this machine. `delay_to_client_s` and
     `client_bytes_per_s`, the rate of each connection to a client, may be changed at any time, for
-    bytes that come from then on.
+    bytes that come from then on. `sent` is called with the bytes of clients as they come.
 
     One thread with an event loop of its own; all methods are for other threads.
     """
@@ -30,6 +30,7 @@ class TcpProxy:
     def __init__(self, port: int) -> None:
         self.delay_to_client_s = 0.0
         self.client_bytes_per_s = float("inf")
+        self.sent: Callable[[bytes], None] = lambda _: None
         self._upstream = port
         self._loop = asyncio.new_event_loop()
         self._open = asyncio.Event()
@@ -124,13 +125,21 @@ class TcpProxy:
         gate = asyncio.Event()
         gate.set()
         self._gates.add(gate)
-        there = self._pump(client[0], server[1], gate, lambda: 0.0, lambda: float("inf"))
+        there = self._pump(
+            client[0],
+            server[1],
+            gate,
+            lambda: 0.0,
+            lambda: float("inf"),
+            lambda data: self.sent(data),
+        )
         back = self._pump(
             server[0],
             client[1],
             gate,
             lambda: self.delay_to_client_s,
             lambda: self.client_bytes_per_s,
+            lambda _: None,
         )
         pumps = [asyncio.ensure_future(there), asyncio.ensure_future(back)]
         try:
@@ -150,6 +159,7 @@ class TcpProxy:
         gate: asyncio.Event,
         delay: Callable[[], float],
         rate: Callable[[], float],
+        seen: Callable[[bytes], None],
     ) -> None:
         """Until one side ends. What is delayed does not delay the reading of what follows."""
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
@@ -167,6 +177,7 @@ class TcpProxy:
         delivering = asyncio.ensure_future(deliver())
         try:
             while data := await reader.read(_CHUNK):
+                seen(data)
                 queue.put_nowait((self._loop.time() + delay(), data))
         finally:
             delivering.cancel()

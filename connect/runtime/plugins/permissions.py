@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from connect.clients.security.jaas import JAAS_KEY, parse_jaas
@@ -15,8 +16,10 @@ from connect.config.definition import ConfigDef, ConfigProblem
 from connect.config.java_options import system_property
 from connect.config.types import invalid_value
 from connect.config.worker_keys import (
+    ALLOWED_AWS_IDENTITIES,
     ALLOWED_FILES,
     ALLOWED_SERVERS,
+    ALLOWED_STORES,
     ALLOWED_URLS,
     WORKER_CONFIG_DEF,
 )
@@ -32,6 +35,8 @@ _TOKEN_FILES = tuple(
 
 _SERVERS = "bootstrap.servers"
 _LOGIN_FILE_OPTIONS = ("keyTab", "ticketCache")
+_AWS_OPTIONS = ("awsProfileName", "awsRoleArn")
+_STORES = ("ssl.keystore.location", "ssl.truststore.location")
 
 
 class Permissions(Protocol):
@@ -65,7 +70,9 @@ class OperatorPermissions:
     """For connectors of REST users: what the worker's properties and KAFKA_OPTS permit.
 
     As in Kafka 4, a token endpoint or file needs an entry in Kafka's lists; so does a keytab or a
-    ticket cache. Those of the worker's own properties need none, because its operator wrote them.
+    ticket cache, and an AWS identity in a list of its own. Key and trust stores must lie below
+    directories that are listed. Those of the worker's own properties need none, because its
+    operator wrote them.
     """
 
     def __init__(
@@ -78,8 +85,12 @@ class OperatorPermissions:
             for key, names in ((ALLOWED_URLS, (_TOKEN_URL,)), (ALLOWED_FILES, _TOKEN_FILES))
         }
         self._servers = frozenset(map(str.lower, _listed(ALLOWED_SERVERS, worker)))
-        own = (path for _, path in _login_files(worker))
+        own = (path for _, path in _login_options(worker, _LOGIN_FILE_OPTIONS))
         self._login_files = self._allowed[ALLOWED_FILES].union(own)
+        own = (name for _, name in _login_options(worker, _AWS_OPTIONS))
+        self._aws = frozenset([*_listed(ALLOWED_AWS_IDENTITIES, worker), *own])
+        self._stores = frozenset(_own(worker, _STORES))
+        self._store_roots = [Path(each) for each in _listed(ALLOWED_STORES, worker)]
 
     def problems(
         self, connector: type[Connector], config: Mapping[str, str]
@@ -88,6 +99,8 @@ class OperatorPermissions:
         return [
             *self._token_problems(config),
             *self._login_problems(config),
+            *self._aws_problems(config),
+            *self._store_problems(config),
             *self._server_problems(config),
             *own,
         ]
@@ -109,7 +122,7 @@ class OperatorPermissions:
 
     def _login_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
         """Whoever chooses a keytab or a ticket cache acts as its principal."""
-        for key, path in _login_files(config):
+        for key, path in _login_options(config, _LOGIN_FILE_OPTIONS):
             if path not in self._login_files:
                 yield ConfigProblem(
                     key,
@@ -117,6 +130,37 @@ class OperatorPermissions:
                     f"may not use the file {path}; its operator can add it to {ALLOWED_FILES} in "
                     f"the worker's properties, or as -D{ALLOWED_FILES}=... in KAFKA_OPTS",
                 )
+
+    def _aws_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
+        """A profile, and a role that is assumed, are identities of the worker's machine."""
+        for key, name in _login_options(config, _AWS_OPTIONS):
+            if name not in self._aws:
+                yield ConfigProblem(
+                    key,
+                    f"Invalid value [hidden] for configuration {key}: connectors of this worker "
+                    f"may not use the AWS identity {name}; its operator can add it to "
+                    f"{ALLOWED_AWS_IDENTITIES} in the worker's properties",
+                )
+
+    def _store_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
+        """The worker reads these files with its own rights."""
+        for key, value in config.items():
+            path = value.strip()
+            if not _is_one_of(key, _STORES) or path in {"", *self._stores}:
+                continue
+            if not self._in_store_roots(path):
+                reason = (
+                    "connectors of this worker may not use this file; its operator can add its"
+                    f" directory to {ALLOWED_STORES} in the worker's properties"
+                )
+                yield ConfigProblem(key, str(invalid_value(key, value, reason)))
+
+    def _in_store_roots(self, path: str) -> bool:
+        try:
+            file = Path(path).resolve()
+            return any(file.is_relative_to(root.resolve()) for root in self._store_roots)
+        except (OSError, ValueError, RuntimeError):  # A NUL, or links in a circle.
+            return False
 
     def _server_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
         """A JAAS file's login, and the connector's own, go where the config leads."""
@@ -135,8 +179,8 @@ class OperatorPermissions:
                     yield ConfigProblem(key, str(invalid_value(key, value, reason)))
 
 
-def _login_files(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Return the keytabs and ticket caches of login modules, as (key, path)."""
+def _login_options(props: Mapping[str, str], options: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Return these options of login modules, as (key, value)."""
     for key, value in props.items():
         if not _is_one_of(key, (JAAS_KEY,)):
             continue
@@ -145,9 +189,9 @@ def _login_files(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         except ConfigError:
             # The validation of the connector's clients says what is wrong with it.
             continue
-        for option, path in module.options.items():
-            if option in _LOGIN_FILE_OPTIONS and path.strip():
-                yield key, path.strip()
+        for option, text in module.options.items():
+            if option in options and text.strip():
+                yield key, text.strip()
 
 
 def _allowed(

@@ -15,6 +15,7 @@ from connect.config.client_keys import ADMIN_CONFIG_DEF, CONSUMER_CONFIG_DEF, PR
 from connect.config.connector import CONNECTOR_KEYS, SINK_CONNECTOR_KEYS, SOURCE_CONNECTOR_KEYS
 from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, ConfigValue
 from connect.config.java_regex import JavaRegexError, compile_java_regex
+from connect.config.regex_budget import regex_budget
 from connect.config.types import HIDDEN, ConfigType, parse_value
 from connect.data.converters.base import Converter
 from connect.data.transforms.chain import TransformChain
@@ -122,7 +123,8 @@ class ConfigValidator:
         resolved = self._resolve(given)
         references = References(given, resolved)
         try:
-            return references.shown(self._validated(config, resolved))
+            with regex_budget():
+                return references.shown(self._validated(config, resolved))
         except BadRequest as error:
             raise BadRequest(references.in_text(str(error))) from None
 

@@ -7,6 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from connect.clients.groups.member import GroupTimeouts
 from connect.clock import Deadline
@@ -22,6 +28,7 @@ from tests.support.waiting import wait_until
 Join = Callable[..., TestMember]
 
 
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 CONFIG = ConfigView(7, {"c": 5})
 
 
@@ -207,7 +214,8 @@ def secure(kafka: KafkaRuntime, session_logs: Path) -> Iterator[tuple[KafkaClust
     prefix = "listener.name.secure"
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     properties = {
-        f"{prefix}.sasl.enabled.mechanisms": "PLAIN",
+        f"{prefix}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        f"{prefix}.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
         f"{prefix}.plain.sasl.jaas.config": f'{module} required user_ali="open-sesame";',
         f"{prefix}.ssl.keystore.type": "PEM",
         f"{prefix}.ssl.keystore.key": key,
@@ -223,9 +231,11 @@ def secure(kafka: KafkaRuntime, session_logs: Path) -> Iterator[tuple[KafkaClust
         yield cluster, authority
 
 
-def secure_member(secure: tuple[KafkaCluster, Authority], password: str) -> TestMember:
+def secure_member(
+    secure: tuple[KafkaCluster, Authority], password: str, user: str = "ali", scram: bool = False
+) -> TestMember:
     cluster, authority = secure
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    module = SCRAM_MODULE if scram else "org.apache.kafka.common.security.plain.PlainLoginModule"
     return TestMember(
         cluster.bootstrap("SECURE"),
         "secure",
@@ -233,8 +243,8 @@ def secure_member(secure: tuple[KafkaCluster, Authority], password: str) -> Test
         lambda: CONFIG,
         properties={
             "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{module} required username="ali" password="{password}";',
+            "sasl.mechanism": "SCRAM-SHA-256" if scram else "PLAIN",
+            "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": authority.pem,
         },
@@ -243,6 +253,21 @@ def secure_member(secure: tuple[KafkaCluster, Authority], password: str) -> Test
 
 def test_members_join_with_tls_and_a_password(secure: tuple[KafkaCluster, Authority]) -> None:
     one = secure_member(secure, "open-sesame").start()
+    try:
+        one.until(lambda: len(one.running) == 6, "all the work")
+    finally:
+        one.stop()
+
+
+def test_a_member_whose_name_has_reserved_characters_joins(
+    secure: tuple[KafkaCluster, Authority],
+) -> None:
+    """SCRAM escapes them."""
+    admin = AdminClient({"bootstrap.servers": secure[0].bootstrap_servers})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    change = UserScramCredentialUpsertion("a,b=c", info, b"open-sesame")
+    admin.alter_user_scram_credentials([change])["a,b=c"].result(30)
+    one = secure_member(secure, "open-sesame", "a,b=c", scram=True).start()
     try:
         one.until(lambda: len(one.running) == 6, "all the work")
     finally:

@@ -24,6 +24,7 @@ from tests.support.dashboard_group import broken_group, write_history
 from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
 from tests.support.shown_flows import ShownFlows
+from tests.support.standalone_rest import standalone_rest
 from tests.unit.api.started import StartServer
 
 AMPLE_S = 20.0
@@ -268,3 +269,18 @@ def test_bodies_of_requests_without_a_user_have_a_limit_together(
         kept.sendall(head + b"Content-Length: 1001\r\n\r\n" + b" " * 1_001)
         assert kept.recv(65536).startswith(b"HTTP/1.1 503")
     assert status() == 204, "what the first took is given back"
+
+
+@pytest.mark.parametrize("name", ["a%0AINFO%20forged", "a%1B%5B2J", "a" * 251])
+def test_a_logger_whose_name_cannot_be_printed_is_refused(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with standalone_rest() as url, caplog.at_level(logging.INFO):
+        code, message = call(url, "PUT", f"/admin/loggers/{name}", {"level": "DEBUG"}).error
+        kept = call(url, "GET", "/admin/loggers").json()
+    assert (code, message) == (
+        400,
+        "A logger's name must be printable and at most 250 characters long",
+    )
+    assert not [each for each in kept if each.startswith("a\n") or "\x1b" in each]
+    assert "\nINFO forged" not in caplog.text

@@ -268,3 +268,61 @@ def test_a_module_of_the_operator_s_choice_may_be_named(
     named = {"replication.policy.class": "own_policies:Own"}
     assert answer({**MIRROR, **named}, named) == ""
     assert answer({**MIRROR, "replication.policy.class": f"{PACKAGE}Identity{POLICY}"}) == ""
+
+
+STORES = "connector.client.allowed.store.directories"
+AWS = "connector.client.allowed.aws.identities"
+MSK = "software.amazon.msk.auth.iam.IAMLoginModule required"
+
+
+@pytest.mark.parametrize("kind", ["keystore", "truststore"])
+@pytest.mark.parametrize(
+    "prefix",
+    ["source.cluster.", "target.producer.", "consumer.override.", "value.converter.s.", ""],
+)
+def test_a_connector_may_not_choose_files_of_tls(prefix: str, kind: str) -> None:
+    key = f"{prefix}ssl.{kind}.location"
+    said = answer({**MIRROR, key: "/etc/passwd"})
+    assert f"Invalid value /etc/passwd for configuration {key}" in said
+    assert f"its operator can add its directory to {STORES}" in said
+
+
+def test_a_validation_refuses_them_too() -> None:
+    key = "source.cluster.ssl.keystore.location"
+    with standalone_rest() as url:
+        asked = {**MIRROR, "name": "c", key: "/etc/passwd"}
+        checked = call(url, "PUT", "/connector-plugins/MirrorSource/config/validate", asked).json()
+    (named,) = [each["value"] for each in checked["configs"] if each["value"]["name"] == key]
+    assert any(STORES in error for error in named["errors"])
+
+
+def test_the_operator_allows_directories_of_stores(tmp_path: Path) -> None:
+    allowed, key = tmp_path / "allowed", "consumer.override.ssl.truststore.location"
+    allowed.mkdir()
+    (allowed / "link").symlink_to("/etc")
+    worker = {STORES: f"/nowhere,{allowed}"}
+    sink = {**SINK, "file": str(tmp_path / "out")}
+    assert answer({**sink, key: f"{allowed}/client.p12"}, worker) == ""
+    for path in ("/etc/x", f"{allowed}/../x", f"{allowed}/link/x", f"{allowed}x/y", "\0"):
+        assert STORES in answer({**sink, key: path}, worker)
+
+
+def test_stores_of_the_worker_and_in_the_config_itself_are_allowed(tmp_path: Path) -> None:
+    sink = {**SINK, "file": str(tmp_path / "out")}
+    key = "ssl.truststore.location"
+    own = {f"producer.{key}": "/etc/worker.pem"}
+    assert answer({**sink, f"consumer.override.{key}": "/etc/worker.pem"}, own) == ""
+    text = {"consumer.override.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----"}
+    assert STORES not in answer({**sink, **text})
+
+
+@pytest.mark.parametrize("option", ["awsProfileName", "awsRoleArn"])
+def test_a_connector_may_not_choose_an_identity_of_aws(option: str) -> None:
+    key = "source.cluster.sasl.jaas.config"
+    config = {**MIRROR, key: f'{MSK} {option}="admin";'}
+    said = answer(config)
+    assert f"configuration {key}: connectors of this worker may not use the AWS identity" in said
+    assert f"admin; its operator can add it to {AWS}" in said
+    assert AWS not in answer(config, {AWS: "other,admin"})
+    assert AWS not in answer(config, {"producer.sasl.jaas.config": config[key]})
+    assert AWS not in answer({**MIRROR, key: f"{MSK};"})

@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import logging
 import sqlite3
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,8 +16,10 @@ import pytest
 from api.rest.server import RestServer
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
+from tests.support.certificates import Authority
 from tests.support.in_memory_herder import InMemoryHerder
-from tests.support.rest import call
+from tests.support.rest import Answer, call
+from tests.support.user_tokens import Issuer
 from tests.unit.api.started import LISTENER, StartServer
 
 USERS = ("vera", "olaf", "anna")
@@ -50,12 +55,76 @@ def credentials(user: str) -> dict[str, str]:
     return {"Authorization": f"Basic {pair}"}
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A way to log in: the worker's properties, and what a user sends. User None: nobody."""
+
+    props: Mapping[str, str]
+    headers: Callable[[str | None], Mapping[str, str]]
+    tls: Callable[[str | None], ssl.SSLContext | None] = lambda _: None
+
+
+def passwords(props: Mapping[str, str]) -> Login:
+    return Login(props, lambda user: {} if user is None else credentials(user))
+
+
+def certificates(directory: Path) -> Login:
+    authority = Authority()
+    (directory / "server.pem").write_text("".join(authority.issue("worker", "127.0.0.1")))
+    (directory / "ca.pem").write_text(authority.pem)
+    for user in USERS:
+        (directory / f"{user}.pem").write_text("".join(authority.issue(user)))
+    props = {
+        "listeners": "https://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(directory / "server.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(directory / "ca.pem"),
+        "ssl.client.auth": "requested",
+        "rest.ssl.principal.mapping.rules": "RULE:CN=(.*)/$1/",
+        "rest.users.viewers": VIEWER,
+        "rest.users.operators": OPERATOR,
+        "rest.users.admins": ADMIN,
+    }
+
+    def tls(user: str | None) -> ssl.SSLContext:
+        return authority.client_context(None if user is None else directory / f"{user}.pem")
+
+    return Login(props, lambda _: {}, tls)
+
+
+def tokens(issuer: Issuer) -> Login:
+    roles = {VIEWER: "connect-viewer", OPERATOR: "connect-operator", ADMIN: "connect-admin"}
+
+    def headers(user: str | None) -> dict[str, str]:
+        if user is None:
+            return {}
+        return {"Authorization": f"Bearer {issuer.token((roles[user],), sub=user)}"}
+
+    return Login(issuer.props, headers)
+
+
+@pytest.fixture(params=["passwords", "certificates", "tokens"])
+def login(request: pytest.FixtureRequest, props: dict[str, str], tmp_path: Path) -> Iterator[Login]:
+    if request.param == "passwords":
+        yield passwords(props)
+    elif request.param == "certificates":
+        yield certificates(tmp_path)
+    else:
+        with Issuer() as issuer:
+            yield tokens(issuer)
+
+
 def test_every_route_admits_its_roles_and_no_others(
-    herder: InMemoryHerder, start_server: StartServer, props: dict[str, str]
+    herder: InMemoryHerder, start_server: StartServer, login: Login
 ) -> None:
     """The routes are those of the OpenAPI document, so that none can be forgotten."""
-    url = start_server(herder, props)
-    document = call(url, "GET", "/openapi.json", None, credentials(VIEWER)).json()
+    url = start_server(herder, login.props)
+
+    def ask(user: str | None, method: str, path: str) -> Answer:
+        return call(url, method.upper(), path, None, login.headers(user), login.tls(user))
+
+    document = ask(VIEWER, "get", "/openapi.json").json()
     routes = {(method, path) for path, found in document["paths"].items() for method in found}
     assert routes >= READS | OPERATIONS
     for method, path in sorted(routes):
@@ -67,9 +136,10 @@ def test_every_route_admits_its_roles_and_no_others(
         }
         asked = path.replace("{task}", "0").replace("{", "").replace("}", "")
         for user, may in allowed.items():
-            answer = call(url, method.upper(), asked, None, credentials(user))
-            assert (answer.status != 403) == may, (user, method, path)
-        assert call(url, method.upper(), asked, None, {}).status == 401
+            status = ask(user, method, asked).status
+            assert status != 401, (user, method, path)
+            assert (status != 403) == may, (user, method, path)
+        assert ask(None, method, asked).status == 401
 
 
 def test_a_refusal_names_the_role_that_is_needed(

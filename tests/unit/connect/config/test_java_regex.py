@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
+from typing import Any
 
 import pytest
+import regex
 
+from connect.config import regex_budget
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.errors import ConfigError
 
@@ -141,3 +145,54 @@ def test_deep_nesting_is_an_error(pattern: str) -> None:
 
 def test_reasonable_nesting_is_none() -> None:
     assert compile_java_regex("(" * 100 + "a" + ")" * 100).fullmatch("a")
+
+
+def test_one_thread_at_a_time_compiles_long_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four at once stopped all others for 2.5 s; looks for garbage among their nodes did, too."""
+    compiling, most, collected = 0, 0, False
+    together = threading.Lock()
+    compile_it = regex.compile
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        nonlocal compiling, most, collected
+        with together:
+            compiling += 1
+            most = max(most, compiling)
+        collected = collected or gc.isenabled()
+        try:
+            return compile_it(*arguments, **options)
+        finally:
+            with together:
+                compiling -= 1
+
+    monkeypatch.setattr(regex, "compile", counted)
+    patterns = ["(|a)" * 1_000, r"(a)\1" * 1_000, "[^a-z0-9]|" * 1_000, r"\p{L}" * 10]
+    threads = [threading.Thread(target=compile_java_regex, args=(each,)) for each in patterns]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (most, collected) == (1, False)
+    assert gc.isenabled()
+
+
+def test_a_request_compiles_a_pattern_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex_budget, "_PER_REQUEST", 5_000)
+    with regex_budget.regex_budget():
+        first = compile_java_regex("a" * 4_000)
+        assert compile_java_regex("a" * 4_000) is first
+        with pytest.raises(JavaRegexError, match="more than 5000 characters together"):
+            compile_java_regex("b" * 4_000)
+    assert compile_java_regex("b" * 4_000)
+
+
+def test_a_request_does_not_wait_for_its_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector that starts goes on without one."""
+    monkeypatch.setattr(regex_budget, "_WAIT_S", 0.05)
+    monkeypatch.setattr(regex_budget, "_CONNECTOR_WAIT_S", 0.05)
+    with regex_budget.turn(5_000):
+        with regex_budget.regex_budget(), pytest.raises(JavaRegexError, match="try again later"):
+            compile_java_regex("a" * 4_000)
+        with regex_budget.regex_budget():
+            assert compile_java_regex("short").fullmatch("short")
+        assert compile_java_regex("a" * 4_000)

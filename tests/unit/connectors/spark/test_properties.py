@@ -31,6 +31,13 @@ def test_only_spark_s_own_properties_are_taken() -> None:
     assert spark_properties(props) == {"spark.master": "local[1]"}
 
 
+def test_a_local_session_talks_to_nobody_without_its_secret() -> None:
+    """Other users of the machine reach its port. A cluster has settings of its own."""
+    assert made(master="local[2]")["spark.authenticate"] == "true"
+    assert made(master="local[2]", authenticate="false")["spark.authenticate"] == "false"
+    assert "spark.authenticate" not in made(master="spark://m:7077")
+
+
 def test_a_session_is_local_small_and_quiet_by_default() -> None:
     props = made()
     assert props["spark.master"] == "local[*]"

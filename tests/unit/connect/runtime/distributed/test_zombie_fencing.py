@@ -59,6 +59,20 @@ def test_requests_share_a_round(leader: Leader) -> None:
     assert len(leader.fenced) == 1
 
 
+def test_a_fence_request_that_is_replayed_does_nothing(leader: Leader) -> None:
+    """As in Java, a recorded request stays valid until the key is replaced; only new task configs
+    give it something to do."""
+    leader.fencing.request("c")
+    leader.fenced[0].set_result(None)
+    for _ in range(3):
+        assert leader.fencing.request("c").result(0) is None
+    assert len(leader.fenced) == 1
+    assert leader.store.snapshot().task_count_record("c") == 3
+    leader.configure(4)
+    leader.fencing.request("c")
+    assert len(leader.fenced) == 2
+
+
 def test_no_task_begins_while_brokers_still_fence_for_a_round_that_was_given_up(
     leader: Leader,
 ) -> None:

@@ -1,0 +1,127 @@
+"""How much work the compilation of regular expressions may be, and who does it when.
+
+To compile a long pattern takes the CPU for up to a second or two, and for parts of that no other
+thread runs. Therefore one thread at a time compiles long patterns, and all the patterns of one
+request together are limited. Short patterns take milliseconds and wait for nobody.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "LONGEST",
+    "MOST_RANGES",
+    "SHORT",
+    "RegexBudget",
+    "TooMuch",
+    "current",
+    "regex_budget",
+    "turn",
+]
+
+LONGEST = 32_768
+"""Characters of a pattern: a list of 1,200 topics of 25 characters. To compile the worst of twice
+this length, `(|a)` repeated, took 1.2 to 1.8 s of CPU."""
+MOST_RANGES = 16_384
+"""Ranges in the character classes of a pattern, `[a-z]` being one and `\\p{L}` some 650. To compile
+twice as many took up to 1.2 s of CPU."""
+SHORT = 1_000
+"""Characters, and ranges: 50 ms."""
+_EACH = 16
+"""Even the shortest pattern takes as long as so many characters of a long one."""
+_PER_REQUEST = 8 * LONGEST
+_WAIT_S = 10.0
+"""Of a request, for all its turns together."""
+_CONNECTOR_WAIT_S = 60.0
+"""Of a connector that starts, for one turn: six requests that wait as long as they may."""
+
+_turn = threading.Lock()
+
+
+class TooMuch(ValueError):
+    """The patterns are too many or too long, or the turn did not come in time."""
+
+
+@dataclass
+class RegexBudget:
+    """What one request has compiled. Used by the request's thread alone."""
+
+    left: int
+    wait_s: float
+    compiled: dict[str, Any] = field(default_factory=dict)
+    """By pattern: several rules look at the same one."""
+
+    def take(self, characters: int) -> None:
+        """Raises `TooMuch`."""
+        self.left -= characters + _EACH
+        if self.left < 0:
+            raise TooMuch(
+                f"The patterns of one config have more than {_PER_REQUEST} characters together"
+            )
+
+
+_current: ContextVar[RegexBudget | None] = ContextVar("regex_budget", default=None)
+
+
+@contextmanager
+def regex_budget() -> Iterator[None]:
+    """Limit what this thread compiles within."""
+    token = _current.set(RegexBudget(_PER_REQUEST, _WAIT_S))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current() -> RegexBudget | None:
+    """Return the budget of this thread's request. None: the patterns are the program's own, or
+    those of a running connector, which were validated once."""
+    return _current.get()
+
+
+@contextmanager
+def turn(size: int) -> Iterator[None]:
+    """Wait until no other thread compiles a long pattern. `size`: characters or ranges, whichever
+    are more.
+
+    Raises `TooMuch` if a request does not get its turn in time. A connector's thread then goes
+    on: it must not fail because others validate.
+    """
+    if size <= SHORT:
+        yield
+        return
+    budget = _current.get()
+    began = time.monotonic()
+    got = _turn.acquire(timeout=_CONNECTOR_WAIT_S if budget is None else max(budget.wait_s, 0.0))
+    try:
+        if budget is not None:
+            budget.wait_s -= time.monotonic() - began
+            if not got:
+                raise TooMuch("The worker compiles other long patterns; try again later")
+        with _without_collections():
+            yield
+    finally:
+        if got:
+            _turn.release()
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """The compiler makes some hundred thousand objects, which it needs until its end. To look for
+    garbage among them stops all threads, for longer than anything else it does."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

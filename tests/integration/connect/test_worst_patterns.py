@@ -1,0 +1,96 @@
+"""Whoever may validate a config cannot keep a worker from its heartbeats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from deploy.brokers import KafkaCluster, KafkaRuntime
+from tests.support.distributed import Group, worker_group
+from tests.support.java_connect import worker_properties
+from tests.support.proxy import TcpProxy
+from tests.support.rest import call
+from tests.support.topics import unique
+from tests.support.waiting import wait_until
+
+PROXIED = "PROXIED"
+HEARTBEAT = (12).to_bytes(2, "big")
+"""Its key in Kafka's protocol, which follows the four bytes of a request's size."""
+LIMIT_S = 1.0
+WORST = {
+    "the slowest that is compiled": "(|a)" * 8_000,
+    "as slow, with references": r"(a)\1" * 6_500,
+    "many ranges": r"[^a-z0-9]|" * 3_200,
+    "large classes": r"\p{L}" * 6_000,
+    "intersections of large classes": r"[\p{L}&&\P{Lu}]" * 2_000,
+    "far too long": "(a)" * 160_000,
+}
+
+
+class Beats:
+    """When a worker sent its heartbeats, as its way to the brokers saw them."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+
+    def saw(self, data: bytes) -> None:
+        if data[4:6] == HEARTBEAT:
+            self.at.append(time.monotonic())
+
+    def longest_gap(self, begin: float, end: float) -> float:
+        within = [begin, *(at for at in self.at if begin < at < end), end]
+        return max(after - before for before, after in pairwise(within))
+
+
+@pytest.fixture
+def worker(kafka: KafkaRuntime, tmp_path: Path, logs: Path) -> Iterator[tuple[Group, Beats]]:
+    """A worker that reaches Kafka through a proxy, and its heartbeats."""
+    beats = Beats()
+    proxies: list[TcpProxy] = []
+    with ExitStack() as stack:
+
+        def advertise(listener: str, port: int) -> int:
+            if listener != PROXIED:
+                return port
+            proxies.append(stack.enter_context(TcpProxy(port)))
+            proxies[-1].sent = beats.saw
+            return proxies[-1].port
+
+        cluster = KafkaCluster(
+            name="patterns",
+            listeners={PROXIED: "PLAINTEXT"},
+            advertise=advertise,
+            kafka=kafka,
+            logs=logs,
+        )
+        stack.enter_context(cluster)
+        quick = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "200"}
+        properties = worker_properties(proxies[-1].address, unique("patterns"), quick)
+        yield stack.enter_context(worker_group(1, properties, tmp_path, logs)), beats
+
+
+def test_concurrent_validations_of_the_worst_patterns_delay_no_heartbeat(
+    worker: tuple[Group, Beats],
+) -> None:
+    group, beats = worker
+    wait_until(lambda: len(beats.at) > 5, 60, "heartbeats")
+    url = group.first.url
+
+    def validate(pattern: str) -> int:
+        config = {"connector.class": "FileStreamSink", "name": "c", "topics.regex": pattern}
+        path = "/connector-plugins/FileStreamSink/config/validate"
+        return call(url, "PUT", path, config).status
+
+    gaps = {}
+    with ThreadPoolExecutor(4) as pool:
+        for what, pattern in WORST.items():
+            begin = time.monotonic()
+            assert list(pool.map(validate, [pattern] * 4)) == [200] * 4, what
+            gaps[what] = beats.longest_gap(begin, time.monotonic())
+    assert {what: gap for what, gap in gaps.items() if gap >= LIMIT_S} == {}
