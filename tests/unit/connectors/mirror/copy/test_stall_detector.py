@@ -67,7 +67,7 @@ class Watched:
         self.context.partitions[KEY] = self.partition
 
     def pass_by(self, seconds: int, *, paused: bool = False) -> str | None:
-        nodes = cast("Mapping[int, SourceNode]", {1: self.node})
+        nodes = cast("Mapping[tuple[int, bool], SourceNode]", {(1, False): self.node})
         targets = cast("Mapping[int, TargetNode]", {7: self.target})
         self.context.fetching = not paused
         for _ in range(seconds):
