@@ -34,6 +34,7 @@ from tests.benchmarks.idle import measure_idle
 from tests.benchmarks.latency import (
     QUIET,
     Pace,
+    measure_behind,
     measure_busy,
     measure_direct,
     measure_latency,
@@ -56,8 +57,14 @@ from tests.benchmarks.systems import (
 from tests.runs.counts import note
 from tests.support.long_link import LongLink
 
-LATENCY, BUSY, START, IDLE = "latency", "latency-busy", "start", "idle"
-EVERYTHING = (*FLOWS, LATENCY, BUSY, START, IDLE)
+LATENCY, BUSY, BEHIND, START, IDLE = (
+    "latency",
+    "latency-busy",
+    "latency-behind",
+    "start",
+    "idle",
+)
+EVERYTHING = (*FLOWS, LATENCY, BUSY, BEHIND, START, IDLE)
 QUICK = (*QUICK_FLOWS, LATENCY, START)
 _ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -67,6 +74,9 @@ PAGES = (
 _LOGS = _ROOT / "build" / "benchmarks"
 _FILL_S = 300.0
 _QUICK_PACE = Pace(warm_up_s=5, counted_s=10)
+_BEHIND_PACE = Pace(warm_up_s=1, counted_s=30)
+_BEHIND_BYTES, _BEHIND_QUICK_BYTES = 10_000_000_000, 2_000_000_000
+"""What is caught up with beside live records."""
 
 
 def _list(allowed: Sequence[str], text: str) -> list[str]:
@@ -169,6 +179,8 @@ class Bench:
             self._copy(arena, FLOWS[name])
         elif name in (LATENCY, BUSY):
             self._latency(arena, measure_busy if name == BUSY else measure_latency)
+        elif name == BEHIND:
+            self._behind(arena)
         elif name == START:
             self._start(arena)
         else:
@@ -229,13 +241,33 @@ class Bench:
                     quiet = replace(system, name=f"{system.name}{QUIET}")
                     measured.append(measure_latency(arena, quiet, pace, turn))
                     measured.append(measure_busy(arena, system, pace, turn))
-            self.results.latencies += measured
-            for found in measured:
-                _say(
-                    f"latency: round {turn} {found.system:6} p50 {found.p50_ms:.2f} ms, "
-                    f"p99 {found.p99_ms:.2f} ms, p99.9 {found.p999_ms:.2f} ms, "
-                    f"{found.mirror_cores * 100:.0f} % of a core"
+            self._add_latencies(measured)
+
+    def _behind(self, arena: Arena) -> None:
+        """Live records while the same mirror catches up with another topic."""
+        flow = FLOWS["json"]
+        payload = make_payload(flow.kind, flow.codec_number, flow.batch_bytes)
+        size = _BEHIND_QUICK_BYTES if self._quick else _BEHIND_BYTES
+        wanted = self._records or round(size / payload.value_bytes)
+        topic = create_led_topic(arena.source, "catch-up", flow.partitions)
+        records = fill(arena.source, topic, flow.partitions, payload, wanted, _FILL_S)
+        for turn in range(1, self._rounds + 1):
+            for system in rotated(self._untuned(), turn):
+                self._add_latencies(
+                    measure_behind(
+                        arena, system, _BEHIND_PACE, topic, flow.partitions, records, turn
+                    )
                 )
+        delete_topics(arena.source, {topic})
+
+    def _add_latencies(self, measured: Sequence[LatencyResult]) -> None:
+        self.results.latencies += measured
+        for found in measured:
+            _say(
+                f"latency: round {found.round} {found.system:6} p50 {found.p50_ms:.2f} ms, "
+                f"p99 {found.p99_ms:.2f} ms, p99.9 {found.p999_ms:.2f} ms of "
+                f"{found.records:,} records, {found.mirror_cores * 100:.0f} % of a core"
+            )
 
     def _start(self, arena: Arena) -> None:
         for turn in range(1, self._rounds + 1):

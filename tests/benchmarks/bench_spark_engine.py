@@ -147,7 +147,7 @@ def _live(arena: Arena, systems: Sequence[System], records: int, rounds: int) ->
     topic, filled, value_bytes = _fill(arena, "catch-up", records)
 
     def measure(system: System, turn: int) -> LatencyResult:
-        found = measure_behind(arena, system, _LIVE_PACE, topic, FLOW.partitions, filled, turn)
+        _, found = measure_behind(arena, system, _LIVE_PACE, topic, FLOW.partitions, filled, turn)
         _say(
             f"live: round {turn}{'' if turn else ' (dropped)'} {system.name:11} "
             f"p50 {found.p50_ms:.1f} ms, p99 {found.p99_ms:.1f} ms of {found.records} records"

@@ -8,8 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -24,9 +26,11 @@ from tests.support.producing import Record, produce
 from tests.support.topics import create_topic, unique
 
 __all__ = [
+    "BEHIND",
     "BUSY",
     "NO_MIRROR",
     "QUIET",
+    "Behind",
     "Pace",
     "measure_behind",
     "measure_busy",
@@ -38,6 +42,9 @@ __all__ = [
 NO_MIRROR = "none"
 BUSY, QUIET = "-busy", "-quiet"
 """Parts of systems' names, of those that are measured in turns beside busy threads and without."""
+BEHIND = "-behind"
+"""The end of systems' names, of those that also catch up. The source's own consumer, which reads
+the same records at the same time, is `none-SYSTEM-behind`."""
 _START_S = 90.0
 _GRACE_S = 30.0
 _POLL_S = 0.2
@@ -127,9 +134,16 @@ def measure_busy(arena: Arena, system: System, pace: Pace, turn: int) -> Latency
         delete_topics(arena.source, {beside})
 
 
+class Behind(NamedTuple):
+    """The same records, as a consumer of the source had them and as one of the target."""
+
+    source: LatencyResult
+    target: LatencyResult
+
+
 def measure_behind(
     arena: Arena, system: System, pace: Pace, topic: str, partitions: int, records: int, turn: int
-) -> LatencyResult:
+) -> Behind:
     """As `measure_latency`, while the mirror also catches up with `topic`, which holds `records`
     records. What is sent once it has done so does not count. Raises `RuntimeError` if that is
     everything."""
@@ -143,15 +157,23 @@ def measure_behind(
         with arena.mirror(replace(system, tuning=tuning), live) as mirror:
             _first_record(arena, mirror, live)
             before, started = mirror.use.now(), SYSTEM_CLOCK.monotonic()
-            with _behind(arena, mirror, topic, partitions, records) as behind:
+            with (
+                _behind(arena, mirror, topic, partitions, records) as behind,
+                ThreadPoolExecutor(1) as beside,
+            ):
+                own = beside.submit(_read, arena.source, live, pace, behind)
                 delays = _delays(
                     arena.source, live, arena.target, mirror.remote(live), pace, behind
                 )
+                at_source = own.result(_GRACE_S)
             seconds = SYSTEM_CLOCK.monotonic() - started
             cores = (mirror.use.now().cpu_s - before.cpu_s) / seconds
-        if not delays:
+        if not delays or not at_source:
             raise RuntimeError("The mirror had caught up before a live record counted")
-        return _result(system.name, turn, pace, delays, cores)
+        return Behind(
+            _result(f"{NO_MIRROR}-{system.name}{BEHIND}", turn, pace, at_source, 0.0),
+            _result(f"{system.name}{BEHIND}", turn, pace, delays, cores),
+        )
     finally:
         delete_topics(arena.source, {live})
 
@@ -217,29 +239,41 @@ def _delays(
     pace: Pace,
     counts: Callable[[int], bool] = lambda _sent: True,
 ) -> list[float]:
+    """Milliseconds of every counted record that is produced now, at a consumer of its copy; see
+    `_read`."""
+    arguments = [source, topic, str(pace.rate), str(pace.total)]
+    pacer = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.pacer", *arguments])
+    try:
+        delays = _read(target, remote, pace, counts)
+        if len(delays) == pace.rate * pace.counted_s and pacer.wait(_GRACE_S):
+            raise RuntimeError("Records of the pacing producer were not delivered")
+        return delays
+    finally:
+        pacer.kill()
+        pacer.wait(_GRACE_S)
+
+
+def _read(servers: str, topic: str, pace: Pace, counts: Callable[[int], bool]) -> list[float]:
     """Milliseconds of every counted record. The consumer polls one record at a time, until one was
     sent when it does not count."""
     consumer = Consumer(
         {
-            "bootstrap.servers": target,
+            "bootstrap.servers": servers,
             "group.id": unique("latency"),
             "enable.auto.commit": False,
             "socket.nagle.disable": True,
         }
     )
-    pacer: subprocess.Popen[bytes] | None = None
     delays: list[float] = []
     skipped = pace.rate * pace.warm_up_s
     deadline = Deadline(pace.warm_up_s + pace.counted_s + _GRACE_S)
     try:
-        consumer.assign([TopicPartition(remote, 0, 1)])  # after the first record
-        arguments = [source, topic, str(pace.rate), str(pace.total)]
-        pacer = subprocess.Popen([sys.executable, "-m", "tests.benchmarks.pacer", *arguments])
+        consumer.assign([TopicPartition(topic, 0, 1)])  # after the first record
         for _ in range(pace.total):
             message = None
             while message is None:
                 if deadline.expired():
-                    raise DeadlineExceeded(f"{remote} did not get all records in time")
+                    raise DeadlineExceeded(f"{topic} did not get all records in time")
                 message = consumer.poll(_POLL_S)
             now = time.monotonic_ns()
             error, value = message.error(), message.value()
@@ -250,11 +284,6 @@ def _delays(
                 return delays
             if number >= skipped:
                 delays.append((now - sent) / 1e6)
-        if pacer.wait(_GRACE_S):
-            raise RuntimeError("Records of the pacing producer were not delivered")
         return delays
     finally:
         consumer.close()
-        if pacer is not None:
-            pacer.kill()
-            pacer.wait(_GRACE_S)

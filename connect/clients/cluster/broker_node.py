@@ -87,6 +87,9 @@ class BrokerNode:
     def on_connected(self) -> None:
         """Handle a new connection."""
 
+    def on_received(self) -> None:
+        """Continue after all responses that arrived together were handled."""
+
     @property
     def patience_s(self) -> float:
         """How long a healthy broker may take to send the first byte of its response."""
@@ -208,6 +211,8 @@ class BrokerNode:
                 self.lose(error)
             return
         if self.channel is channel:
+            if mask & READ:
+                self.on_received()
             self._loop.update(channel)
 
     def check_deadline(self, now: float) -> None:

@@ -58,6 +58,10 @@ class FetchSession:
         if key in self._known:
             self._removed.add(key)
 
+    def wants(self, key: TopicPartition) -> bool:
+        """Whether the next fetch is for this partition too."""
+        return key in self._changed or (key in self._known and key not in self._removed)
+
     def requested_offset(self, key: TopicPartition) -> int | None:
         """Return the offset in the last request, or None if it did not contain the partition."""
         known = self._known.get(key)

@@ -178,8 +178,11 @@ class Channel:
         body_size: int,
         deadline: float,
         on_response: Callable[[Response], None],
+        *,
+        flush: bool = True,
     ) -> None:
-        """Queue a request, and send as much as the socket accepts.
+        """Queue a request, and send as much as the socket accepts. Without `flush` the caller calls
+        `flush` after several requests, so that they share system calls.
 
         The buffers must not change until the response arrives or the channel is closed. `deadline`
         is in monotonic seconds.
@@ -192,7 +195,8 @@ class Channel:
         self._out.append(head)
         self._out.extend(body)
         self._awaited.append(_Awaited(self._correlation_id, deadline, on_response))
-        self.flush()
+        if flush:
+            self.flush()
 
     def flush(self) -> None:
         """Send as much as the socket accepts. Raises BrokerUnavailable if the connection is

@@ -29,7 +29,7 @@ from connectors.mirror.copy.batches.conversion import (
 )
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Outgoing
 from connectors.mirror.copy.batches.transformed import transformed_batches
-from connectors.mirror.copy.brokers.source import SourceNode
+from connectors.mirror.copy.brokers.source import LIVE_PARTITION_SHARE, LIVE_SHARE, SourceNode
 from connectors.mirror.copy.context import CopyContext, ReplicaChanged
 from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
@@ -134,6 +134,7 @@ class FetchResponseHandler:
             self._prefer(partition, fetched.preferred_replica)
             return
         if not len(fetched.records):
+            partition.far_behind &= partition.position < end
             self._source_works(partition)
             return
         try:
@@ -142,6 +143,8 @@ class FetchResponseHandler:
             self._source_failed(partition, str(error))
             return
         if not headers:
+            partition.far_behind = True  # A batch may be larger than what was requested.
+            self._context.mark(partition)
             self._source_works(partition)
             return
         headers = _believable(headers, partition)
@@ -160,8 +163,19 @@ class FetchResponseHandler:
         if partition.end is not None:
             after = min(after, partition.end)
         partition.fetched_to(after)
+        self._see_how_far_behind(partition, len(fetched.records), after - position)
         fresh.append((partition, fetched, headers, position))
         self._context.mark(partition)
+
+    def _see_how_far_behind(self, partition: PartitionCopy, size: int, offsets: int) -> None:
+        """Decide by a response of `size` bytes, of this number of offsets, whether the partition is
+        far behind. Between both it stays what it was, so that it seldom changes its session."""
+        left = partition.high_watermark - partition.position
+        few = size <= self._partition_bytes // LIVE_PARTITION_SHARE // 2
+        if left <= 0 and few:
+            partition.far_behind = False
+        elif left > 0 and not few and left * size > self._partition_bytes // LIVE_SHARE * offsets:
+            partition.far_behind = True
 
     def _read(self, partition: PartitionCopy, fetched: FetchedPartition) -> list[BatchHeader]:
         end = partition.high_watermark
@@ -350,7 +364,7 @@ class FetchResponseHandler:
     def source_lost(self, node: SourceNode, error: ConnectError) -> None:
         """Handle a lost connection to a source broker, or a fetch that it refused."""
         for partition in self._context.partitions.values():
-            if partition.source_node == node.node_id:
+            if partition.source_key == (node.node_id, node.backlog):
                 partition.preferred_replica = UNKNOWN
                 self._context.touched[partition] = None
                 if node.error is not None:

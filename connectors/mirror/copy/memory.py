@@ -114,9 +114,13 @@ class MemoryBudget:
         usual = min(most, self.limit // max(RESPONSE_SHARE, 2 * self.readers))
         return max(1, usual, min(most, round(round_trip_s * LINK_BYTES_PER_S)))
 
-    def admit(self, reader: object, size: int) -> bool:
+    def admit(self, reader: object, size: int, *, urgent: bool = False) -> bool:
         """Whether this reader may fetch `size` bytes now. A rejected reader is queued, so that
-        every reader gets memory in turn."""
+        every reader gets memory in turn. `urgent`: it waits for no other reader, and may exceed the
+        limit by less than `size`."""
+        if urgent and self._shared.room(self) > 0:
+            self._waiting.pop(reader, None)
+            return True
         if self.free >= size and next(iter(self._waiting), reader) is reader:
             self._waiting.pop(reader, None)
             return True

@@ -74,22 +74,22 @@ class StallDetector:
         self._isolation = fetch.isolation_level
         self._silent_s = _SILENT_S + fetch.fetch_max_wait_ms / 1000
         self._probe_at = 0.0
-        self._nodes: Mapping[int, SourceNode] = {}
+        self._nodes: Mapping[tuple[int, bool], SourceNode] = {}
         self._asked = 0
 
-    def silent(self, nodes: Mapping[int, SourceNode]) -> list[int]:
+    def silent(self, nodes: Mapping[tuple[int, bool], SourceNode]) -> list[int]:
         """Return the brokers of the source that do not respond."""
         long_ago = self._loop.now() - self._silent_s
         return [
             number
-            for number, node in nodes.items()
+            for (number, _), node in nodes.items()
             if node.silent_since is not None and node.silent_since < long_ago
         ]
 
     def look(
         self,
         partitions: Iterable[PartitionCopy],
-        nodes: Mapping[int, SourceNode],
+        nodes: Mapping[tuple[int, bool], SourceNode],
         targets: Mapping[int, TargetNode],
     ) -> None:
         """Call once a second. `partitions`: all that are not at rest. `nodes`: of the source."""
@@ -127,20 +127,20 @@ class StallDetector:
         held = partition.limited_by is not None or partition.paced or self._throttle.holds
         if held or partition.error is not None:
             return True
-        node = self._nodes.get(partition.source_node)
+        node = self._nodes.get(partition.source_key)
         since = None if node is None else node.waits_since
         return since is not None and self._loop.now() - since > self._silent_s
 
     def _stall(
         self,
         partition: PartitionCopy,
-        nodes: Mapping[int, SourceNode],
+        nodes: Mapping[tuple[int, bool], SourceNode],
         targets: Mapping[int, TargetNode],
         now: float,
     ) -> str | None:
         if partition.leaving or partition.done:
             return None
-        node = nodes.get(partition.source_node)
+        node = nodes.get(partition.source_key)
         waits = None if node is None else node.silent_since
         if waits is not None and now - waits > self._silent_s and not partition.in_flight:
             return (

@@ -13,7 +13,8 @@ from typing import Protocol
 from connect.clients.cluster.broker_node import BrokerNode
 from connect.errors import BrokerUnavailable
 from connect.protocol.error_codes import ErrorCode, code_facts
-from connectors.mirror.copy.brokers.source import FetchResponses, SourceNode
+from connectors.mirror.copy.brokers.source import FetchResponses
+from connectors.mirror.copy.brokers.source_nodes import SourceNodes
 from connectors.mirror.copy.brokers.target import ProduceResponses, TargetNode
 from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
@@ -40,14 +41,14 @@ class BrokerRouting:
     ) -> None:
         self._context = context
         self._responses = responses
-        self._throttle = throttle
         self._transactions = transactions
         self._source = context.source
         self._target = context.target
         self._loop = context.loop
         self._partitions = context.partitions
         self._partition_bytes = context.settings.fetch.max_partition_fetch_bytes
-        self.sources: dict[int, SourceNode] = {}
+        self._source_nodes = SourceNodes(context, throttle, responses)
+        self.sources = self._source_nodes.by_key
         self.targets: dict[int, TargetNode] = {}
         self._to_pump: dict[TargetNode, None] = {}
 
@@ -92,7 +93,7 @@ class BrokerRouting:
         if leader not in source.nodes:
             leader = UNKNOWN
         if leader != partition.source_node:
-            self._leave_source(partition)
+            self._source_nodes.leave(partition)
             partition.source_node = leader
         partition.source_epoch = epoch
         self._place_on_target(partition)
@@ -169,14 +170,6 @@ class BrokerRouting:
             )
             return
 
-    def _source_node(self, node_id: int) -> SourceNode:
-        node = self.sources.get(node_id)
-        if node is None:
-            node = self.sources[node_id] = SourceNode(
-                node_id, self._context, self._throttle, self._responses
-            )
-        return node
-
     def _target_node(self, node_id: int) -> TargetNode:
         node = self.targets.get(node_id)
         if node is None:
@@ -217,7 +210,7 @@ class BrokerRouting:
             and partition.source_retry_at <= self._loop.now()
         )
         held = wanted and partition.pending_bytes >= self._partition_bytes
-        self._show_source(partition, wanted and not held, held)
+        self._source_nodes.show(partition, fetch=wanted and not held, held=held)
 
     def cut_off(self, partition: TargetPartition) -> None:
         """Close the connection on which the partition's responses are overdue."""
@@ -237,8 +230,7 @@ class BrokerRouting:
 
     def pump_sources(self) -> None:
         """Send the next fetches."""
-        for node in self.sources.values():
-            node.pump()
+        self._source_nodes.pump()
 
     def pump_targets(self) -> None:
         """Send the queued batches. Call only between events or at the end of one."""
@@ -248,20 +240,6 @@ class BrokerRouting:
 
     def leave(self, partition: PartitionCopy) -> None:
         """Stop fetching and sending the partition."""
-        self._leave_source(partition)
+        self._source_nodes.leave(partition)
         if partition.target_node != UNKNOWN:
             self._target_node(partition.target_node).withdraw(partition)
-
-    def _show_source(self, partition: PartitionCopy, fetch: bool, held: bool) -> None:
-        node = self._source_node(partition.source_node)
-        if held != partition.held:
-            partition.held = held
-            node.held += 1 if held else -1
-        if fetch:
-            node.want(partition)
-        else:
-            node.drop(partition)
-
-    def _leave_source(self, partition: PartitionCopy) -> None:
-        if partition.source_node != UNKNOWN:
-            self._show_source(partition, fetch=False, held=False)

@@ -1,4 +1,4 @@
-"""A source broker: one fetch session, and at most one fetch in flight.
+"""A fetch session with a source broker, and at most one fetch in flight.
 
 The next fetch is sent before the batches of the last one are processed, so that the broker works in
 parallel.
@@ -42,6 +42,11 @@ world take less than half a second."""
 
 _ERROR_PAUSE_S = 0.5
 
+LIVE_SHARE, LIVE_PARTITION_SHARE = 4, 16
+"""A fetch of new records returns at most these fractions of `max.partition.fetch.bytes`: in all,
+while other partitions of the broker are far behind, and of one partition. The records of some
+milliseconds are less than 1 MiB and 256 KiB, which the defaults allow."""
+
 
 class FetchResponses(Protocol):
     """The receiver of a node's responses."""
@@ -54,14 +59,20 @@ class FetchResponses(Protocol):
 
 
 class SourceNode(BrokerNode):
-    """The fetch session with one source broker. `held` counts its partitions that wait for
-    memory."""
+    """A fetch session with one source broker. `backlog`: only of partitions that are far behind.
+    `held` counts its partitions that wait for memory."""
 
     role = "source broker"
     speaks = (FETCH_API, FETCH_VERSION, "Fetch")
 
     def __init__(
-        self, node_id: int, context: CopyContext, throttle: Throttle, responses: FetchResponses
+        self,
+        node_id: int,
+        context: CopyContext,
+        throttle: Throttle,
+        responses: FetchResponses,
+        *,
+        backlog: bool = False,
     ) -> None:
         budget, settings = context.budget, context.settings
         super().__init__(node_id, context.source, settings.source, context.loop, budget.pool)
@@ -70,7 +81,13 @@ class SourceNode(BrokerNode):
         self._throttle = throttle
         self._responses = responses
         self._session = FetchSession()
-        budget.readers += 1
+        if not backlog:
+            budget.readers += 1
+        self.backlog = backlog
+        self.other: SourceNode | None = None
+        """The other session with this broker."""
+        self._joining: dict[PartitionCopy, None] = {}
+        """Partitions that the other session fetches until the next request of this one."""
         self._partitions = context.partitions
         self._reserved = 0
         self._due_at = self._late_s = 0.0
@@ -91,6 +108,8 @@ class SourceNode(BrokerNode):
 
     def want(self, partition: PartitionCopy) -> None:
         """Fetch this partition from its position on."""
+        if self.other is not None and partition in self._joining:
+            self.other.want(partition)
         self._session.want(
             partition.source,
             FetchPartition(
@@ -105,12 +124,29 @@ class SourceNode(BrokerNode):
         """Return the configured partition size, or the share of a fetch that this round-trip time
         allows."""
         given = self._fetch.max_partition_fetch_bytes
+        if not (self.backlog or self._throttle.on):
+            return max(1, given // LIVE_PARTITION_SHARE)
         if given != DEFAULT_MAX_PARTITION_FETCH_BYTES:
             return given
         return max(given, self._budget.response_bytes(self.round_trip_s))
 
+    def take_over(self, partition: PartitionCopy) -> None:
+        """Fetch this partition instead of the other session, from the next request on."""
+        other = self.other
+        if other is None:
+            return
+        if partition in other._joining:
+            # It comes back before the other session has begun.
+            del other._joining[partition]
+            other.drop(partition)
+        elif other._session.wants(partition.source):
+            self._joining[partition] = None
+
     def drop(self, partition: PartitionCopy) -> None:
         """Stop fetching this partition."""
+        if self.other is not None and partition in self._joining:
+            del self._joining[partition]
+            self.other.drop(partition)
         self._session.drop(partition.source)
         if self._session.empty:
             self.waits_since = None
@@ -142,11 +178,16 @@ class SourceNode(BrokerNode):
             return
         self._budget.reach(self.round_trip_s)
         size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
+        urgent = not self.backlog and self.other is not None and self.other.needed()
+        if urgent:
+            most = self._fetch.max_partition_fetch_bytes // LIVE_SHARE
+            size = max(1, min(size // 2, most))
         if self._throttle.limits_flow:
             size = self._throttle.fetch_size(size, self._session.smallest_request())
-        if not self._budget.admit(self, size):
+        if not self._budget.admit(self, size, urgent=urgent):
             return
         request = self._session.next_request()
+        self._take_joined()
         wait_ms = self._fetch.fetch_max_wait_ms
         if self.held:
             wait_ms = min(wait_ms, HELD_WAIT_MS)
@@ -172,6 +213,13 @@ class SourceNode(BrokerNode):
             self._loop.update(channel)
         except ConnectError as error:
             self.lose_soon(channel, error)
+
+    def _take_joined(self) -> None:
+        """Let the other session stop to fetch what the request has."""
+        joined, self._joining = self._joining, {}
+        for partition in joined:
+            if self.other is not None:
+                self.other.drop(partition)
 
     def _note_waiting(self) -> None:
         if self.waits_since is None:
@@ -243,7 +291,8 @@ class SourceNode(BrokerNode):
         if late_s < LATE_S:
             return
         more_s, self._late_s = late_s - self._late_s, late_s
-        mine = (each for each in self._partitions.values() if each.source_node == self.node_id)
+        key = (self.node_id, self.backlog)
+        mine = (each for each in self._partitions.values() if each.source_key == key)
         for totals in {partition.metrics.totals for partition in mine}:
             totals.late_s += more_s
 

@@ -98,12 +98,17 @@ class TargetNode(BrokerNode):
         self._ready.pop(partition, None)
 
     def pump(self) -> None:
+        """Send all requests that may be in flight now, together."""
+        sent = False
         while self._ready and self.sendable:
             channel = self.channel
             if channel is None or channel.in_flight >= self._produce.max_in_flight:
-                return
+                break
             if not self._send_one():
-                return
+                break
+            sent = True
+        if sent:
+            self._flush()
 
     def _send_one(self) -> bool:
         batches: dict[TopicPartition, memoryview | bytearray] = {}
@@ -185,8 +190,15 @@ class TargetNode(BrokerNode):
         deadline = now + (timeout_ms + min(timeout_ms, _MOST_GRACE_MS)) / 1000
         if not channel.in_flight:
             self._progress_at = now
+        channel.send(
+            PRODUCE_API, PRODUCE_VERSION, body, size, deadline, self._answered, flush=False
+        )
+
+    def _flush(self) -> None:
+        channel = self.channel
+        assert channel is not None
         try:
-            channel.send(PRODUCE_API, PRODUCE_VERSION, body, size, deadline, self._answered)
+            channel.flush()
             self._loop.update(channel)
         except ConnectError as error:
             self.lose_soon(channel, error)
@@ -206,6 +218,8 @@ class TargetNode(BrokerNode):
             ]
         )
         self._flow(stalled=False)
+
+    def on_received(self) -> None:
         self.pump()
 
     def on_connected(self) -> None:

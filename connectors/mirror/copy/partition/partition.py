@@ -77,6 +77,10 @@ class PartitionCopy(TargetPartition):
     """Source offsets that were deleted before they were copied."""
 
     source_node: int = UNKNOWN
+    far_behind: bool = False
+    """Whether its last fetch response left more than a few fetches of new records take."""
+    in_backlog: bool = False
+    """Whether it is fetched with the others that are far behind, apart from the rest."""
     source_epoch: int = UNKNOWN
     source_topic_id: UUID | None = None
     next_source_id: UUID | None = None
@@ -147,6 +151,11 @@ class PartitionCopy(TargetPartition):
     def position(self) -> int:
         """Return the next source offset to fetch; UNKNOWN until a start position is set."""
         return self.resume if self.incoming is None else self.incoming
+
+    @property
+    def source_key(self) -> tuple[int, bool]:
+        """Return the key of its fetch session in `SourceNodes`."""
+        return self.source_node, self.in_backlog
 
     @property
     def fetched_all(self) -> bool:

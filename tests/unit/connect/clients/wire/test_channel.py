@@ -19,9 +19,13 @@ MIB = 1024 * 1024
 
 
 class CountingSocket(socket.socket):
-    """Counts how often it is read."""
+    """Counts how often it is read, and how often several buffers are written to it."""
 
-    reads = 0
+    reads = writes = 0
+
+    def sendmsg(self, *arguments: Any) -> int:
+        self.writes += 1
+        return super().sendmsg(*arguments)
 
     def recv_into(self, *arguments: Any) -> int:
         self.reads += 1
@@ -83,6 +87,15 @@ def test_a_request_is_its_buffers_behind_a_header(line: Line) -> None:
     assert line.received() == request(1, b"onetwo") + request(2, b"three")
     assert line.channel.in_flight == 2
     assert not line.channel.wants_write
+
+
+def test_requests_that_are_queued_together_take_one_system_call(line: Line) -> None:
+    for body in (b"one", b"two"):
+        line.channel.send(3, 9, [body], len(body), 1.0, line._answered, flush=False)
+    assert line.received() == b""
+    line.channel.flush()
+    assert line.received() == request(1, b"one") + request(2, b"two")
+    assert line.socket.writes == 1
 
 
 def test_what_the_socket_does_not_take_is_sent_later() -> None:

@@ -91,7 +91,7 @@ class Bench:
         self.partitions = self.context.partitions
         self.dispatcher = Dispatcher(self.context, None, None)
         routing = self.dispatcher.routing
-        routing.sources[SOURCE_BROKER] = cast("SourceNode", self.source)
+        routing.sources[SOURCE_BROKER, False] = cast("SourceNode", self.source)
         for key in KEYS:
             made = PartitionCopy(key, ("copy", key[1]), PartitionMetrics("s", "t", "copy", key[1]))
             made.begin_at(0)
@@ -122,7 +122,8 @@ class Bench:
         start = 0
         for partition, size in zip(wanted, sizes, strict=True):
             records = memoryview(buffer)[start : start + size]
-            found.append(FetchedPartition(*partition.source, 0, 10_000, 10_000, 0, (), -1, records))
+            end = partition.position + 10 * batches
+            found.append(FetchedPartition(*partition.source, 0, end, end, 0, (), -1, records))
             start += size
         held = FetchBuffer(self.context.budget, buffer, held=True)
         response = FetchResponse(0, 0, 1, found)
@@ -179,3 +180,21 @@ def test_a_connection_that_breaks_under_a_fetch_response_reorders_nothing(bench:
     assert records == list(range(len(records)))
     assert bench.acked == records
     assert second.acked_position == len(records) >= 40
+
+
+def test_one_that_is_far_behind_is_known_by_what_a_response_leaves(bench: Bench) -> None:
+    """The bench's partitions request at most 1,000 bytes, of which the session of new records
+    allows a sixteenth."""
+    partition = bench.partitions[KEYS[0]]
+    see = bench.dispatcher._fetches._see_how_far_behind
+    partition.acked_position, partition.high_watermark = 10, 12
+    see(partition, 1000, 10)
+    assert not partition.far_behind, "what is left is two more fetches"
+    partition.high_watermark = 1_000
+    see(partition, 1000, 10)
+    assert partition.far_behind
+    partition.acked_position = 1_000
+    see(partition, 1000, 10)
+    assert partition.far_behind, "it is at its end, but much has come at once"
+    see(partition, 30, 1)
+    assert not partition.far_behind

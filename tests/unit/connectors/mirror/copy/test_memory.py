@@ -54,6 +54,17 @@ def test_a_reader_that_gives_up_holds_nobody_back() -> None:
     budget.withdraw("never came")
 
 
+def test_an_urgent_reader_waits_for_no_other_and_exceeds_the_limit_once() -> None:
+    budget = MemoryBudget(10)
+    budget.used = 8
+    assert not budget.admit("first", 5)
+    assert budget.admit("urgent", 4, urgent=True)
+    budget.used += 4
+    assert not budget.admit("urgent", 4, urgent=True)
+    budget.used = 5
+    assert budget.admit("first", 5)
+
+
 def test_all_readers_fetches_together_leave_room_for_what_is_on_its_way() -> None:
     budget = MemoryBudget(64 * MIB)
     for readers in (1, 4, 5, 50, 1_000):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from connect.clients.config.settings import ProduceSettings
+from connect.clients.wire.channel import Channel
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import ProducedPartition
 from connect.protocol.records import Record, encode_batch
@@ -362,6 +364,43 @@ def test_a_single_record_that_is_too_large_says_what_to_raise() -> None:
         assert partition.error is not None
         assert "source offset 0 " in partition.error
         assert "max.message.bytes: raise it" in partition.error
+    finally:
+        copier.close()
+        target.close_all()
+
+
+def test_answers_that_arrived_together_are_followed_by_one_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = ScriptedTarget({("copy", p): Log() for p in PARTITIONS})
+    copier = Copier(target)
+    writes: list[int] = []
+    send_some = Channel._send_some
+
+    def counting(channel: Channel) -> int:
+        writes.append(send_some(channel))
+        return writes[-1]
+
+    try:
+        copier.turn()
+        partition = copier.partitions[PARTITIONS[0]]
+        copier.fetch(partition, 1)
+        copier.turn()
+        assert target.handle(1, Fate.TAKEN), "the broker knows the producer from now on"
+        copier.turn()
+        for _ in range(MOST_QUEUED):
+            copier.fetch(partition, 1)
+        copier.turn()
+        for _ in range(MOST_QUEUED):
+            copier.fetch(partition, 1)
+        sent = len(target.waiting(1))
+        assert sent > 1
+        monkeypatch.setattr(Channel, "_send_some", counting)
+        for _ in range(sent):
+            assert target.handle(1, Fate.TAKEN)
+        copier.loop.turn(0.0)
+        assert len(target.waiting(1)) > 1
+        assert len(writes) == 1
     finally:
         copier.close()
         target.close_all()

@@ -77,7 +77,7 @@ class Watched:
         return self.transactions
 
     def pass_by(self, seconds: int, *, paused: bool = False) -> str | None:
-        nodes = cast("Mapping[int, SourceNode]", {1: self.node})
+        nodes = cast("Mapping[tuple[int, bool], SourceNode]", {(1, False): self.node})
         targets = cast("Mapping[int, TargetNode]", {7: self.target})
         self.context.fetching = not paused
         for _ in range(seconds):
