@@ -106,3 +106,11 @@ def test_one_that_leaves_with_a_batch_that_may_be_there_aborts_the_transaction(
     made.dispatcher.drain()
     assert aborted == ([made.one] if maybe else [])
     assert made.dispatcher.departed == [made.one]
+
+
+def test_topic_ids_of_both_sides_are_asked_for_though_nothing_is_copied(made: Dispatching) -> None:
+    """A topic may be created again between two fetches that both succeed."""
+    made.one.source_node = made.one.target_node = 1
+    for _ in range(30):
+        made.turn(1.0)
+    assert (made.source.refreshes, made.target.refreshes) == (1, 1)
