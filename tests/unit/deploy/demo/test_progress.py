@@ -66,14 +66,14 @@ def test_without_a_copied_record_the_lag_in_time_is_not_known(progress: Progress
     assert progress.rows()[0].lag_seconds is None
 
 
-@pytest.mark.parametrize("side", ["source_silent", "target_silent"])
+@pytest.mark.parametrize(("source", "target"), [(True, False), (False, True)])
 def test_the_lag_to_a_cluster_that_does_not_answer_is_not_known(
-    progress: Progress, side: str
+    progress: Progress, source: bool, target: bool
 ) -> None:
     seen = observation(
         0, ends(9, 9, None), ends(9, 9, None), ends(5, 5, None), lag={("holes", 0): 0}
     )
-    progress.add(dataclasses.replace(seen, **{side: True}))
+    progress.add(dataclasses.replace(seen, source_silent=source, target_silent=target))
     assert [row.lag_records for row in progress.rows()] == [None, None]
     assert [row.lag_seconds for row in progress.rows()] == [None, None]
     assert progress.rows()[0].source_end == 18
