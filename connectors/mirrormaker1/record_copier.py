@@ -44,6 +44,8 @@ _BAD_RECORD = frozenset(
 )
 """Errors that a record, or another one of its batch, has for its own sake."""
 
+_PURGED = (confluent_kafka.KafkaError._PURGE_QUEUE, confluent_kafka.KafkaError._PURGE_INFLIGHT)
+
 
 class SameRecord(MessageHandler):
     """Writes each record as it is, to the topic of the same name."""
@@ -97,10 +99,11 @@ class RecordCopier:
         producer: confluent_kafka.Producer,
         handler: MessageHandler,
         on_refused: OnRefused,
-        on_failed: Callable[[str], None],
+        on_failed: Callable[[ConnectError], None],
     ) -> None:
-        """`on_failed`: called with the reason if the target refuses records for another reason than
-        their own, such as a missing permission; they are sent again."""
+        """`on_failed`: called if the target refuses records for another reason than their own, such
+        as a topic that is away; they are sent again. If several are refused at once, it is called
+        once, and for each reason that is not retriable."""
         self._producer = producer
         self._handler = handler
         self._on_refused = on_refused
@@ -127,6 +130,11 @@ class RecordCopier:
     def rewind_s(self) -> float | None:
         """Return in how many seconds the owner should call `rewind`; None: it need not."""
         return self._rewind_s
+
+    def purge(self) -> None:
+        """Drop what the producer has not sent yet, because the next owners of removed partitions
+        may write their records. Those of the others are consumed anew."""
+        self._producer.purge(in_flight=False)
 
     def rewind(self) -> dict[TopicPartition, int]:
         """Forget what was consumed but not acknowledged. Return the offsets at which the partitions
@@ -202,10 +210,29 @@ class RecordCopier:
             except BufferError:
                 return False
             except confluent_kafka.KafkaException as error:
-                # The producer itself refuses this record, and no other.
-                self._refused(acked, pending, consumed, produced, error.args[0])
+                self._not_taken(acked, pending, consumed, produced, error.args[0])
+                if self._rewind_s is not None:
+                    return False
             self._backlog.popleft()
         return True
+
+    def _not_taken(
+        self,
+        acked: AckedOffsets,
+        pending: _Pending,
+        consumed: ConsumedRecord,
+        produced: ProducedRecord,
+        error: confluent_kafka.KafkaError,
+    ) -> None:
+        """The producer itself does not take a record: any, after a fatal error; those of a topic
+        that is not there now; or this one, and no other."""
+        reason = _reason(consumed, produced, error)
+        if error.fatal():
+            raise ConnectError(f"{reason}; start the mirror again: it goes on where it was")
+        if reason.retriable:
+            self._failed(acked, consumed, produced, error)
+        else:
+            self._refused(acked, pending, consumed, produced, error)
 
     def _send(
         self,
@@ -245,11 +272,17 @@ class RecordCopier:
         source = (consumed.topic, consumed.partition)
         if self._partitions.get(source) is not acked:
             return  # The partition was given up, or is consumed anew already.
+        if error.code() in _PURGED:
+            self._rewind_s = self._rewind_s or 0.0
+            return
         self._careful_to[source] = max(self._careful_to.get(source, -1), consumed.offset)
+        told = self._rewind_s == _RETRY_S
         self._rewind_s = self._rewind_s or 0.0
         if error.code() not in _BAD_RECORD:
             self._rewind_s = _RETRY_S
-            self._on_failed(str(_reason(consumed, produced, error)))
+            reason = _reason(consumed, produced, error)
+            if not told or not reason.retriable:
+                self._on_failed(reason)
 
     def _refused(
         self,

@@ -314,10 +314,11 @@ class SourceMirror:
         self._history.skipped(key, first, last, f"{key[0]}-{key[1]}: {reason}")
         return True
 
-    def _unwritten(self, reason: str) -> None:
-        """Judge a send that failed for a reason that a person can remove."""
-        if self._settings.abort_on_send_failure:
-            self._fail(reason)
+    def _unwritten(self, reason: ConnectError) -> None:
+        """Judge a send that failed, but not for the record's sake: what passes by itself is waited
+        for, as where batches are refused."""
+        if self._settings.abort_on_send_failure and not reason.retriable:
+            self._fail(str(reason))
         else:
             _LOG.warning("%s: trying again: %s", self.name, reason)
 
@@ -346,7 +347,7 @@ class SourceMirror:
         self._batches.drop(partitions)
         if self._records.partitions:
             self._records.remove(partitions)
-            self._producer.purge(in_flight=False)
+            self._records.purge()
         self._forget(partitions)
         self._assigned.difference_update(partitions)
         self._listener.on_partitions_lost(partitions)
@@ -367,6 +368,7 @@ class SourceMirror:
         self._batches.remove(partitions, deadline)
         if by_record and not self._records.flush(deadline):
             _LOG.warning("%s: not every record in flight was acknowledged in time", self.name)
+            self._records.purge()
         offsets = self._uncommitted(partitions)
         if self._group.commit_now(offsets):
             self._note(offsets)
