@@ -41,6 +41,8 @@ _NO_LEADER = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.OFFSET_NOT_AVAILABLE,
+    # For a moment after the broker was killed and came back.
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 
 

@@ -7,18 +7,13 @@ Kafka 0.8 to 3.9.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from deploy.brokers import GuardedProcess, KafkaCluster
 from tests.support.groups import committed
+from tests.support.mirrormaker1 import offset_checker, offset_rows
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
 from tests.support.reading import numbers, read_partition
@@ -55,33 +50,6 @@ TWO_SOURCES = (
 NO_LOSS = "--abortOnSendFail --num.producers 2 --queue.size 10000 --new.consumer"
 
 
-@pytest.fixture(scope="module")
-def three(session_logs: Path) -> Iterator[list[KafkaCluster]]:
-    """Two sources and a target of their own: the manuals mirror all topics."""
-    made = [KafkaCluster(name=name, logs=session_logs) for name in ("mm1-a", "mm1-b", "mm1-c")]
-    with ExitStack() as stack:
-        for cluster in made:
-            stack.callback(cluster.close)
-        with ThreadPoolExecutor(3) as pool:
-            list(pool.map(KafkaCluster.start, made))
-        yield made
-
-
-def checker(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "api.cli.offset_checker", *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def rows(*options: str) -> list[list[str]]:
-    """The table without its heading."""
-    return [line.split() for line in checker(*options).stdout.splitlines()[1:]]
-
-
 def test_two_old_files_mirror_every_topic_but_the_internal_ones(
     three: list[KafkaCluster], tmp_path: Path, logs: Path
 ) -> None:
@@ -112,12 +80,14 @@ def test_two_old_files_mirror_every_topic_but_the_internal_ones(
     for _, topic in topics:
         assert numbers(read_partition(target, topic, 0)) == list(range(100))
     left = ("--group", GROUP, "--bootstrap-server", second, "--topic", "test-topic")
-    assert rows(*left) == [[GROUP, "test-topic", "0", "100", "100", "0", "none"]]
+    assert offset_rows(*left) == [[GROUP, "test-topic", "0", "100", "100", "0", "none"]]
 
 
 def check_the_lag(servers: str) -> None:
     """The manual's check of a running mirror: the owner is the member that has the partition."""
-    found = checker("--group", GROUP, "--bootstrap-server", servers, "--json", "--broker-info")
+    found = offset_checker(
+        "--group", GROUP, "--bootstrap-server", servers, "--json", "--broker-info"
+    )
     assert found.returncode == 0, found.stderr
     document = json.loads(found.stdout)
     (row,) = document["partitions"]
@@ -143,8 +113,8 @@ def test_the_checker_shows_a_flow_of_mirrormaker_2(
     flow = ("--config", str(tmp_path / "mm2.properties"), "--topic", "flowed")
     with mirror_maker(mm2_properties(source, target, more), tmp_path, logs / "mm2.log") as mirror:
         expected = ["source->target", "flowed", "0", "30", "30", "0", "source-mm2"]
-        wait_until(lambda: expected in rows(*flow), COPY_S, "30 copied records in the table")
+        wait_until(lambda: expected in offset_rows(*flow), COPY_S, "30 copied records in the table")
         assert mirror.stop(STOP_S) == 0
     produce(source, "flowed", numbered(5, start=30))
     assert end_offsets(source, "flowed")[0] == 35
-    assert ["source->target", "flowed", "0", "30", "35", "5", "none"] in rows(*flow)
+    assert ["source->target", "flowed", "0", "30", "35", "5", "none"] in offset_rows(*flow)
