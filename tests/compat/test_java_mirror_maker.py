@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
+from tests.support.mirrormaker1 import offset_rows
 from tests.support.mirrors import java_mirror_maker, mm2_properties
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
@@ -15,7 +16,7 @@ from tests.support.waiting import wait_until
 
 
 @pytest.mark.slow
-def test_java_mirrors_a_topic(
+def test_java_mirrors_a_topic_and_our_checker_shows_its_lag(
     kafka: KafkaRuntime,
     source_cluster: KafkaCluster,
     target_cluster: KafkaCluster,
@@ -30,5 +31,10 @@ def test_java_mirrors_a_topic(
         copy = f"source.{topic}"
         wait_until(lambda: has_topic(target, copy), 90, "creation of the copy")
         wait_until(lambda: end_offset(target, copy) == 50, 60, "copying of 50 records")
+        flow = ("--config", str(tmp_path / "mm2.properties"), "--topic", topic)
+        shown = ["source->target", topic, "0", "50", "50", "0"]
+        wait_until(lambda: offset_rows(*flow) == [[*shown, "source-mm2"]], 60, "the checker's row")
         assert mirror.stop(30) != 0, "Java ends with 128 + SIGTERM"
-    assert contents(read_partition(target, copy)) == contents(read_partition(source, topic))
+    produce(source, topic, numbered(5, start=50))
+    assert offset_rows(*flow) == [[*shown[:4], "55", "5", "none"]]
+    assert contents(read_partition(target, copy)) == contents(read_partition(source, topic))[:50]
