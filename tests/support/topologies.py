@@ -92,11 +92,11 @@ class Topology:
             topic = f"{self.alias(letter)}.{topic}"
         return topic
 
-    def wait_records(self, letter: str, topic: str, count: int) -> None:
+    def wait_records(self, letter: str, topic: str, count: int, partition: int = 0) -> None:
         def there() -> bool:
             try:
                 return topic in self.names(letter) and (
-                    end_offset(self.servers(letter), topic) >= count
+                    end_offset(self.servers(letter), topic, partition) >= count
                 )
             except KafkaException:
                 return False  # It was just created and has no leader yet.

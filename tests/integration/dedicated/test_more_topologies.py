@@ -1,10 +1,10 @@
-"""Two clusters that stand in for one another, a cluster that feeds three, a policy of one's own."""
+"""Two clusters that stand in for one another, a cluster that feeds three or is fed by three, names
+of one's own."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.groups import commit, wait_group
 from tests.support.pages import DOCS, blocks
 from tests.support.reading import numbers, read_partition
-from tests.support.topologies import IDENTITY, Topology
+from tests.support.topologies import IDENTITY, RENAMING, Topology
 from tests.support.waiting import wait_until
 
 COUNT = 50
@@ -24,26 +24,15 @@ SYNCED = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.sec
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def two(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Topology:
-    return Topology({"A": source_cluster, "B": target_cluster})
+@pytest.fixture(scope="module")
+def fourth_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
+    with KafkaCluster(name="fourth", kafka=kafka, logs=session_logs) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def four(
-    source_cluster: KafkaCluster,
-    target_cluster: KafkaCluster,
-    kafka: KafkaRuntime,
-    session_logs: Path,
-) -> Iterator[Topology]:
-    with ExitStack() as stack:
-        more = {
-            letter: stack.enter_context(
-                KafkaCluster(name=f"fan-out-{letter}", kafka=kafka, logs=session_logs)
-            )
-            for letter in "CD"
-        }
-        yield Topology({"A": source_cluster, "B": target_cluster, **more})
+def four(three: Topology, fourth_cluster: KafkaCluster) -> Topology:
+    return Topology({**three.clusters, "D": fourth_cluster})
 
 
 def test_active_active_has_both_sides_records_and_groups_on_both_sides(
@@ -103,6 +92,53 @@ def test_one_cluster_feeds_three(four: Topology, logs: Path, tmp_path: Path) -> 
     for letter in "BCD":
         copied = read_partition(four.servers(letter), four.copy(topic, "A"))
         assert numbers(copied) == list(range(COUNT))
+
+
+def test_three_clusters_are_gathered_in_one(four: Topology, logs: Path, tmp_path: Path) -> None:
+    """Topics and groups of one name in all three arrive side by side, each under its cluster."""
+    group = f"{four.prefix}-group"
+    starts = {"A": 0, "B": 1000, "C": 2000}
+    (topic,) = {four.topic(letter, "orders", COUNT, start) for letter, start in starts.items()}
+    flows: dict[str, dict[str, str]] = {f"{letter}->D": {} for letter in starts}
+    with four.running(four.properties(flows, SYNCED), tmp_path, logs / "mirror.log"):
+        for number, letter in enumerate(starts, start=1):
+            four.wait_records("D", four.copy(topic, letter), COUNT)
+            commit(four.servers(letter), group, {(topic, 0): 10 * number})
+        for number, letter in enumerate(starts, start=1):
+            wait_group(four.servers("D"), group, four.copy(topic, letter), 10 * number)
+    assert four.names("D") == {four.copy(topic, letter) for letter in starts}
+    for letter, start in starts.items():
+        assert four.names(letter) == {topic}
+        copied = numbers(read_partition(four.servers("D"), four.copy(topic, letter)))
+        assert copied == list(range(start, start + COUNT))
+
+
+def test_a_tenants_prefix_is_added_and_taken_away_on_the_next_hop(
+    three: Topology, logs: Path, tmp_path: Path
+) -> None:
+    """Names on B, the shared cluster, begin with the tenant; on C it is gone again."""
+    topic, group = three.topic("A", "orders", COUNT), f"{three.prefix}-group"
+    tenant = f"tenant-{three.run}."
+    flows = {
+        "A->B": {POLICY: RENAMING, "replication.policy.prefix": tenant},
+        "B->C": {
+            "topics": f"{tenant}.*",
+            POLICY: RENAMING,
+            "replication.policy.prefix.remove": tenant,
+        },
+    }
+    with three.running(three.properties(flows, SYNCED), tmp_path, logs / "mirror.log"):
+        three.wait_records("C", topic, COUNT)
+        commit(three.servers("A"), group, {(topic, 0): 20})
+        wait_group(three.servers("B"), group, tenant + topic, 20)
+        wait_group(three.servers("C"), group, topic, 20)
+    assert (three.names("A"), three.names("B"), three.names("C")) == (
+        {topic},
+        {tenant + topic},
+        {topic},
+    )
+    for letter, name in (("B", tenant + topic), ("C", topic)):
+        assert numbers(read_partition(three.servers(letter), name)) == list(range(COUNT))
 
 
 def test_a_policy_of_ones_own_names_topics_and_groups_follow(

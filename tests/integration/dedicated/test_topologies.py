@@ -1,17 +1,16 @@
-"""Flows between three clusters: chains, meshes, loops, names, and files that change."""
+"""Flows between three clusters: chains, meshes, loops, and names."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.groups import commit, wait_group
+from tests.support.producing import numbered, produce
 from tests.support.properties_files import properties_text
 from tests.support.reading import numbers, read_partition
 from tests.support.served import health_of
@@ -22,24 +21,6 @@ from tests.support.waiting import wait_until
 COUNT = 50
 SOON_S = 120.0
 POLICY = "replication.policy.class"
-
-
-@pytest.fixture(scope="module")
-def third_cluster(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
-    with KafkaCluster(name="topologies", kafka=kafka, logs=session_logs) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def two(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Topology:
-    return Topology({"A": source_cluster, "B": target_cluster})
-
-
-@pytest.fixture
-def three(
-    source_cluster: KafkaCluster, target_cluster: KafkaCluster, third_cluster: KafkaCluster
-) -> Topology:
-    return Topology({"A": source_cluster, "B": target_cluster, "C": third_cluster})
 
 
 def source_connector(listener: str) -> dict[str, object]:
@@ -93,51 +74,6 @@ def test_a_loop_of_flows_in_different_files_is_not_begun(
     for letter in "AB":
         assert end_offset(two.servers(letter), topic) == COUNT
         assert end_offset(two.servers(letter), late) == COUNT
-
-
-def test_flows_come_and_go_with_the_file_while_others_go_on(
-    three: Topology, logs: Path, tmp_path: Path, listener: str
-) -> None:
-    topic, log = three.topic("A", "t", COUNT), logs / "mirror.log"
-    served = {"metrics.listener": listener}
-    file = tmp_path / "mm2.properties"
-
-    def write(flows: dict[str, dict[str, str]]) -> None:
-        properties = three.properties(flows, served)
-        file.write_text(properties_text(properties))
-
-    def flows() -> set[str]:
-        return {each["flow"] for each in health_of(listener)["connectors"]}
-
-    def assert_stayed() -> None:
-        """What is copied later is counted by the task that was there from the start."""
-        text = log.read_text()
-        name = f"{three.alias('A')}->{three.alias('B')}"
-        assert text.count(f"{name}: started") == 1
-        assert text.count(f"{name}: restarted") == 0
-
-    one: dict[str, dict[str, str]] = {"A->B": {}}
-    other: dict[str, dict[str, str]] = {"A->C": {}}
-    with three.running(three.properties(one, served), tmp_path, log):
-        three.wait_records("B", three.copy(topic, "A"), COUNT)
-        write({**one, **other})
-        three.wait_records("C", three.copy(topic, "A"), COUNT)
-        later = three.topic("A", "later", COUNT)
-        three.wait_records("B", three.copy(later, "A"), COUNT)
-        assert_stayed()
-
-        write(one)
-        wait_until(lambda: "removed" in log.read_text(), SOON_S, "the end of A->C")
-        assert flows() == {f"{three.alias('A')}->{three.alias('B')}"}
-        last = three.topic("A", "last", COUNT)
-        three.wait_records("B", three.copy(last, "A"), COUNT)
-        assert_stayed()
-
-        with file.open("a") as lines:
-            lines.write("tasks.max = many\n")
-        wait_until(lambda: "Ignoring the changes" in log.read_text(), SOON_S, "the refusal")
-        assert_stayed()
-    assert three.copy(last, "A") not in three.names("C")
 
 
 @pytest.mark.slow
@@ -299,10 +235,12 @@ def test_sources_with_one_name_are_merged_into_one_topic(
 def test_namespaces_of_tenants_are_split_and_single_topics_renamed(
     three: Topology, logs: Path, tmp_path: Path
 ) -> None:
+    starts = {"eu.": 1000, "us.": 2000}
     names = {
-        name: create_topic(three.servers("A"), name=f"{name}{three.prefix}.t")
-        for name in ("eu.", "us.")
+        name: create_topic(three.servers("A"), name=f"{name}{three.prefix}.t") for name in starts
     }
+    for name, start in starts.items():
+        produce(three.servers("A"), names[name], numbered(COUNT, start=start))
     special = three.topic("A", "special", COUNT)
     mapping = tmp_path / "names.properties"
     mapping.write_text(f"{special} = {three.prefix}.renamed\n")
@@ -318,8 +256,15 @@ def test_namespaces_of_tenants_are_split_and_single_topics_renamed(
     }
     with three.running(three.properties(flows), tmp_path, logs / "mirror.log"):
         three.wait_records("C", f"{three.prefix}.renamed", COUNT)
-        wait_until(lambda: f"{three.prefix}.t" in three.names("B"), SOON_S, "the tenant eu")
-        wait_until(lambda: f"{three.prefix}.t.tenant" in three.names("C"), SOON_S, "the tenant us")
+        three.wait_records("B", f"{three.prefix}.t", COUNT)
+        three.wait_records("C", f"{three.prefix}.t.tenant", COUNT)
     assert three.names("B") == {f"{three.prefix}.t"}
     assert three.names("C") == {f"{three.prefix}.t.tenant", f"{three.prefix}.renamed"}
     assert three.names("A") == {*names.values(), special}
+    for letter, name, start in (
+        ("B", f"{three.prefix}.t", starts["eu."]),
+        ("C", f"{three.prefix}.t.tenant", starts["us."]),
+        ("C", f"{three.prefix}.renamed", 0),
+    ):
+        copied = numbers(read_partition(three.servers(letter), name))
+        assert copied == list(range(start, start + COUNT))
