@@ -14,7 +14,7 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.certificates import Authority
-from tests.support.groups import commit, committed
+from tests.support.groups import commit, committed, consume
 from tests.support.mirrors import mirror_maker, mm2_properties
 from tests.support.page_runs import BACKGROUND, SKIP, PageRun, output_pattern
 from tests.support.pages import DOCS, blocks
@@ -160,6 +160,18 @@ def test_the_pages_commands_work(
         if page.name == "leave-an-old-cluster.md":
             assert end_offset(made[1].bootstrap_servers, "orders") == COUNT
             assert committed(made[1].bootstrap_servers, "mm1") == {("orders", 0): COMMITTED}
+            goes_on_without_the_old_one(*made)
+
+
+def goes_on_without_the_old_one(old: KafkaCluster, new: KafkaCluster) -> None:
+    """Producers and the group on the new cluster work when the old one is off: each record is read
+    once, those of before and those of after the move."""
+    old.stop()
+    servers, more = new.bootstrap_servers, numbered(20, start=COUNT)
+    produce(servers, "orders", more)
+    expected = [*numbered(COUNT)[COMMITTED:], *more]
+    assert consume(servers, "mm1", ["orders"]) == [record.value for record in expected]
+    assert committed(servers, "mm1") == {("orders", 0): COUNT + len(more)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
