@@ -19,7 +19,7 @@ def _nothing_stalls(self: StallDetector, *arguments: Any) -> None:
 def _since_it_began(
     self: StallDetector,
     partition: PartitionCopy,
-    nodes: Mapping[int, Any],
+    nodes: Mapping[tuple[int, bool], Any],
     targets: Mapping[int, Any],
     now: float,
 ) -> str | None:

@@ -111,15 +111,21 @@ def test_dedicated_mode_answers_hostile_parameters(pages: str, flows: ShownFlows
 def test_nobody_can_change_anything_on_the_pages_of_dedicated_mode(
     pages: str, flows: ShownFlows
 ) -> None:
-    """They have no users, so each route must only read."""
+    """They have no users, so each route must only read. Levels of loggers may be changed by this
+    machine itself, and by no page of another site."""
     routes = create_app(flows).openapi()["paths"]
     assert {"/", "/metrics", "/health", "/mirrors", "/mirrors/{flow}/lag"} <= routes.keys()
+    level = routes.pop("/admin/loggers/{logger}")
+    assert set(level) == {"get", "put"}
+    for headers in ({"Origin": "http://elsewhere"}, {"X-Forwarded-For": "10.0.0.1"}):
+        sent = {"Content-Type": "application/json", **headers}
+        assert call(pages, "PUT", "/admin/loggers/root", {"level": "INFO"}, sent).status == 403
     for path, methods in routes.items():
         assert set(methods) == {"get"}, path
         asked = path.replace("{", "").replace("}", "")
         for method in ("POST", "PUT", "PATCH", "DELETE"):
             assert call(pages, method, asked).status in (404, 405), (method, path)
-    for path in ("/connectors", "/connectors/c/tasks", "/admin/loggers", "/a/b/connectors/c/fence"):
+    for path in ("/connectors", "/connectors/c/tasks", "/a/b/connectors/c/fence"):
         assert call(pages, "GET", path).status == 404, path
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from api.cli import acls
 from api.cli.mirror_client import main as mirror_client
+from api.cli.program import EXIT_CONFIG
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.flow_plans import plan_flows
 from connectors.mirrormaker.permissions import (
@@ -177,7 +178,7 @@ def test_the_command_prints_what_each_cluster_must_grant(
     assert "--group A-mm2-backfill" in capsys.readouterr().out
     assert mirror_client([*arguments, "--with", "translate-commit", "--cluster", "B"]) == 0
     assert "--operation Read --topic A.orders" in capsys.readouterr().out
-    assert mirror_client([*arguments, "--cluster", "C"]) == 2
+    assert mirror_client([*arguments, "--cluster", "C"]) == EXIT_CONFIG
     assert "use one of A, B" in capsys.readouterr().err
-    assert mirror_client([*arguments[:-1], "mirror"]) == 2
+    assert mirror_client([*arguments[:-1], "mirror"]) == EXIT_CONFIG
     assert "User:mirror" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from connectors.mirror.offsets.map_notes import Note, note_key
 from tests.simulation.kafka.log import ABORT, Batch
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.mirror.world import MirrorWorld
+from tests.simulation.mirror.writers import SourceWriters
 
 KEY, COPY = ("t", 0), ("a.t", 0)
 _LONG_S = 1000.0
@@ -23,6 +24,7 @@ class _World(MirrorWorld):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.writers = SourceWriters(self.source, self.truth, lambda _: None, transactions=0.0)
         oracle = self.oracle
         oracle.check = oracle.read_offsets  # type: ignore[method-assign]
         for name in ("acked", "unexpected_loss", "appended"):
