@@ -33,17 +33,25 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
+_DOT = re.compile(r"\.")
+_SPANNING = re.compile(r"\(\?(?!:)|\\Q")
+"""Flags and quotes, which may last until the end of the whole pattern."""
 
 
 class PatternList:
     """The regular expressions of one property, joined into one pattern that must match whole
-    names."""
+    names. In a list that is too long for a pattern, plain names are compared without one."""
 
     def __init__(self, key: str, elements: Sequence[str]) -> None:
         """`key`: the property's name, for errors. Raises `ConfigError` with the key, the invalid
         element and the position of the error in it."""
         self.elements = tuple(elements)
-        self._pattern = _compile(key, self.elements) if self.elements else None
+        self._names = _PlainNames(())
+        patterns: Sequence[str] = self.elements
+        if sum(map(len, elements)) + len(elements) > LONGEST and _are_separate(patterns):
+            self._names = _PlainNames(self.literals())
+            patterns = [each for each in elements if not _NAME.fullmatch(each)]
+        self._pattern = _compile(key, patterns) if patterns else None
 
     @classmethod
     def from_key(cls, definition: ConfigDef, key: str, props: Mapping[str, str]) -> PatternList:
@@ -53,6 +61,8 @@ class PatternList:
         return cls(key, parsed)
 
     def matches(self, name: str) -> bool:
+        if self._names.matches(name):
+            return True
         return self._pattern is not None and self._pattern.fullmatch(name) is not None
 
     def literals(self) -> list[str]:
@@ -71,6 +81,41 @@ class PatternList:
             except JavaRegexError:  # This element is valid only together with its neighbours.
                 continue
         return "|".join(self.elements)
+
+
+class _PlainNames:
+    """Names as regular expressions: a dot matches any character."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._exact = frozenset(each for each in names if "." not in each)
+        # By length and the positions of the dots, as one shape is looked up for many names.
+        self._dotted: dict[int, dict[tuple[int, ...], set[str]]] = {}
+        for each in names:
+            dots = tuple(found.start() for found in _DOT.finditer(each))
+            if dots:
+                self._dotted.setdefault(len(each), {}).setdefault(dots, set()).add(each)
+
+    def matches(self, name: str) -> bool:
+        if name in self._exact:
+            return True
+        for dots, names in self._dotted.get(len(name), {}).items():
+            masked = list(name)
+            for at in dots:
+                masked[at] = "."
+            if "".join(masked) in names:
+                return True
+        return False
+
+
+def _are_separate(elements: Sequence[str]) -> bool:
+    """Whether each element means the same alone: groups, flags or quotes may span several."""
+    try:
+        return all(
+            _NAME.fullmatch(each) or (not _SPANNING.search(each) and bool(compile_java_regex(each)))
+            for each in elements
+        )
+    except JavaRegexError:
+        return False
 
 
 def _compile(key: str, elements: Sequence[str]) -> JavaRegex:

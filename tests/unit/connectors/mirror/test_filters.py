@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from connect.errors import ConfigError
+from connectors.mirror import filters
 from connectors.mirror.filters import (
     DefaultConfigPropertyFilter,
     DefaultGroupFilter,
@@ -31,6 +34,35 @@ def test_a_pattern_must_match_the_whole_name() -> None:
     assert topics.should_replicate_topic("orders")
     assert not topics.should_replicate_topic("orders.eu")
     assert topics.should_replicate_topic("payments")
+
+
+def test_a_list_may_have_more_names_than_a_pattern_may_have_characters() -> None:
+    names = [f"team-{n % 90}.orders-{n:05}" for n in range(5_000)]
+    topics = DefaultTopicFilter({"topics": ",".join([*names, "pay.*|cash"])})
+    for name in (names[0], names[-1], "team-7xorders-00007", "payments", "cash"):
+        assert topics.should_replicate_topic(name)
+    for name in ("team-7.orders-00008", "orders", "team-7.orders-00007x"):
+        assert not topics.should_replicate_topic(name)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "a.b", ".", "..b", "a-b", "b.*", "[ab]+", "(a", "b)", "(?i)A"])),
+    st.lists(st.text("abA.-x", max_size=4), max_size=6),
+)
+def test_a_long_list_means_what_its_joined_pattern_means(
+    elements: list[str], names: list[str]
+) -> None:
+    def matched() -> list[bool] | None:
+        try:
+            patterns = PatternList("topics", elements)
+        except ConfigError:
+            return None
+        return [patterns.matches(name) for name in names]
+
+    joined = matched()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filters, "LONGEST", 0)
+        assert matched() == joined
 
 
 def test_exclusion_wins_and_is_named() -> None:
