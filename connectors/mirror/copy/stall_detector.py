@@ -100,6 +100,7 @@ class StallDetector:
         for partition in partitions:
             waits = partition.limited_by and not partition.queue and not partition.in_flight
             copied, caught_up = self._copied(partition)
+            copied -= partition.lost_records  # To go on after a loss is to copy nothing.
             if paused or waits or caught_up or copied != partition.progress[0]:
                 partition.progress = (copied, now)
             if not partition.held_back or paused:

@@ -78,7 +78,7 @@ class WatchList:
             ):
                 # Until now it was well.
                 each.held_since = now
-                each.progress = (each.acked_position, now)
+                each.progress = (each.acked_position - each.lost_records, now)
                 watched[each] = None
         self._watched = watched
         return watched

@@ -222,3 +222,13 @@ def test_a_transaction_has_as_long_as_it_lasts(watched: Watched) -> None:
     watched.pass_by(1)
     assert watched.pass_by(28) is None
     assert "nothing was copied since" in str(watched.pass_by(3))
+
+
+def test_one_that_a_loss_moved_on_has_copied_nothing(watched: Watched) -> None:
+    """Retention deletes what waits again and again: no deletion makes the partition healthy."""
+    partition = watched.partition
+    partition.high_watermark = 500
+    assert watched.pass_by(8) is None
+    partition.begin_at(120)
+    partition.lost_records += 20
+    assert "nothing was copied" in (watched.pass_by(4) or "")
