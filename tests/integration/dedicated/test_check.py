@@ -16,6 +16,7 @@ from tests.support.producing import Record, numbered, produce
 from tests.support.properties_files import properties_text
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, topic_names, unique
+from tests.support.topologies import IDENTITY
 
 TIMEOUT_S = 60.0
 
@@ -116,9 +117,6 @@ def test_it_fails_where_topics_could_not_be_created(
     assert done.stdout.endswith("Errors to fix before the start: 1. Nothing was changed.\n")
 
 
-IDENTITY = {"replication.policy.class": "IdentityReplicationPolicy"}
-
-
 @pytest.mark.parametrize("policy", ["report", "copy"])
 def test_it_says_what_a_changed_replication_policy_does_and_that_happens(
     source_cluster: KafkaCluster,
@@ -134,7 +132,9 @@ def test_it_says_what_a_changed_replication_policy_does_and_that_happens(
         flow.wait_records(topic, [100])
         flow.wait_stored(topic, 0, 99)
         stop_cleanly(mirror, logs / "before.log")
-    changed = flow.properties({**IDENTITY, "mirror.loss.policy.target.recreated": policy})
+    changed = flow.properties(
+        {"replication.policy.class": IDENTITY, "mirror.loss.policy.target.recreated": policy}
+    )
     told = check(tmp_path, changed)
     assert told.returncode == 0, told.stdout
     (line,) = [line for line in told.stdout.splitlines() if "the target lacks the copies" in line]

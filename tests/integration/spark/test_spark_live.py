@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from connect.clock import Deadline
 from deploy.brokers import KafkaCluster
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
@@ -99,10 +100,11 @@ def test_live_records_do_not_wait_behind_a_catch_up(
             wait_until(lambda: all(map(copied, large)), START_S, "the catch-up")
             arrivals.delays.clear()
             producer = Producer({"bootstrap.servers": source, "linger.ms": 0})
-            sent = round(LIVE_S / EVERY_S)
-            for number in range(sent):
-                producer.produce(live, b"live-%d" % number)
+            sent, enough = 0, Deadline(LIVE_S)
+            while not enough.expired():
+                producer.produce(live, b"live-%d" % sent)
                 producer.flush(10.0)
+                sent += 1
                 time.sleep(EVERY_S)
             assert max(map(copied, large)) < RECORDS, "the catch-up ended before the live records"
             wait_until(lambda: len(arrivals.delays) == sent, START_S, "the live records")
