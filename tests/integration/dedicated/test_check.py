@@ -17,6 +17,7 @@ from tests.support.properties_files import properties_text
 from tests.support.reading import read_partition
 from tests.support.topics import create_topic, topic_names, unique
 from tests.support.topologies import IDENTITY
+from tests.support.waiting import wait_until
 
 TIMEOUT_S = 60.0
 
@@ -141,11 +142,14 @@ def test_it_says_what_a_changed_replication_policy_does_and_that_happens(
     assert f"{topic} (of {topic}; {flow.remote(topic)} is there)" in line
     assert "Probably replication.policy.*" in line
     assert ("without the records before" in line) == (policy == "report")
-    produce(flow.source_servers, topic, numbered(10, start=100))
-    with running(changed, tmp_path, logs / "after.log") as mirror:
+    log = logs / "after.log"
+    with running(changed, tmp_path, log) as mirror:
+        # Until it is configured again, the task copies to the former name.
+        wait_until(lambda: "since the replication policy" in log.read_text(), 60.0, "the report")
+        produce(flow.source_servers, topic, numbered(10, start=100))
         wait_ends(flow.target_servers, topic, 110 if policy == "copy" else 10)
         flow.wait_stored(topic, 0, 109)
-        stop_cleanly(mirror, logs / "after.log")
+        stop_cleanly(mirror, log)
     copied = read_partition(flow.target_servers, topic, 0)
     assert len(copied) == (110 if policy == "copy" else 10)
     told = check(tmp_path, changed)
