@@ -36,6 +36,7 @@ REASONS = {
     "needs Kubernetes",
     "needs a container builder",
     "needs a container runtime",
+    "needs a running mirror",
     "needs a Connect cluster with this connector",
 }
 # In `make test`, besides the tutorials; `make slow` has the others.

@@ -142,8 +142,13 @@ def test_transactions(realm: Realm) -> None:
     producer.send_future(topic, None, b"committed")
     assert producer.commit(lambda: True)
     producer.close()
-    committed = read_partition(realm.cluster.bootstrap_servers, topic, isolation="read_committed")
-    assert [record.value for record in committed] == [b"committed"]
+
+    def committed() -> list[bytes | None]:
+        """The coordinator answers before it has written the markers."""
+        servers = realm.cluster.bootstrap_servers
+        return [each.value for each in read_partition(servers, topic, isolation="read_committed")]
+
+    assert wait_until(committed, AMPLE_S, "the committed record") == [b"committed"]
 
 
 def test_a_group_member(realm: Realm) -> None:
