@@ -18,7 +18,7 @@ REQUEST_S = 30.0
 Java closes connections that are silent for so long."""
 
 MOST_CONNECTIONS = 512
-"""Beyond these, the connection that has waited longest without a request makes room."""
+"""Beyond this number, the connection that has waited longest without a request is closed."""
 
 
 HANDSHAKE_S = 10.0

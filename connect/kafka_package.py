@@ -20,7 +20,8 @@ _NAME = "kafka"
 
 
 class _Deferred(ModuleType):
-    """The package `kafka` until somebody asks for a name of it, and afterwards. Thread-safe."""
+    """The package `kafka`, which runs its own `__init__` when one of its names is first used.
+    Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__(_NAME)

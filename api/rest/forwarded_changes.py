@@ -31,8 +31,8 @@ def is_forwarded(scope: Scope) -> bool:
 
 
 def sender_of(scope: Scope) -> str:
-    """Return who asks, for people: a user and an address. Of a forwarded request also who asked the
-    worker that forwarded it, as that one says."""
+    """Return who asks, for people: a user and an address. For a forwarded request, include who
+    asked the worker that forwarded it, as that worker says."""
     address = (scope.get("client") or ("?",))[0]
     here = f"{scope[USER]} at {address}" if USER in scope else address
     given = Headers(scope=scope).get(SENDER, "")[:_LONGEST_SENDER]

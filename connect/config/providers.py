@@ -148,7 +148,7 @@ class AllowedPaths:
 
 
 class FileConfigProvider(ConfigProvider):
-    """Reads keys of a .properties file (UTF-8), each time anew."""
+    """Reads keys of a .properties file (UTF-8), again at each lookup."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
         self._allowed = AllowedPaths(prefix + ALLOWED_PATHS, parameters.get(ALLOWED_PATHS))
@@ -217,7 +217,7 @@ class EnvVarConfigProvider(ConfigProvider):
 
 
 class VaultConfigProvider(ConfigProvider):
-    """Reads secrets from HashiCorp Vault (`connect.config.vault`), each time anew."""
+    """Reads secrets from HashiCorp Vault (`connect.config.vault`), again at each lookup."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
         self._client = VaultClient(VaultSettings.from_parameters(parameters, prefix))

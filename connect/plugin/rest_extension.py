@@ -92,7 +92,7 @@ class ConnectRestExtensionContext(Protocol):
 
     def add_middleware(self, make: Callable[[Any], Any]) -> None:
         """Let every request of the main listeners pass an ASGI application. `make` gets the next
-        one and returns it. Those that were added first see a request first, after the worker's own
+        one and returns it. The first one added sees a request first, after the worker's own
         authentication."""
 
 

@@ -46,7 +46,7 @@ __all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves
 _LOG = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[\w.-]+")
-"""A group that a pattern may name, rather than describe."""
+"""A pattern that is the plain ID of one group."""
 
 _CLOSE_S = 2.0
 _CONTACT_S = 8.0

@@ -54,7 +54,8 @@ def _start(name: str, props: Mapping[str, str], *, kafka: bool, frames: bool) ->
     leases: list[SparkLease] = []
 
     def release() -> None:
-        """The session stays for its idle time, in which the task takes its own lease."""
+        """Release the session. It stays for its idle time, in which the task takes its own
+        lease."""
         for lease in leases:
             lease.release()
 

@@ -26,8 +26,8 @@ __all__ = ["BatchCopier", "OnRefused"]
 _LOG = logging.getLogger(__name__)
 
 OnRefused = Callable[[TopicPartition, int, int, str], bool]
-"""(source partition, first offset, last offset, reason): records that the target refused for good,
-or that cannot be read. Returns whether to go on without them."""
+"""(source partition, first offset, last offset, reason): records that the target rejected
+permanently, or that cannot be read. Returns whether to go on without them."""
 
 _TURN_S = 0.1
 
@@ -141,7 +141,7 @@ class BatchCopier:
         return any(partition.behind_stored for partition in self._engine.partitions)
 
     def refusal(self) -> str | None:
-        """Return why a partition can never go on without a person; None if all can."""
+        """Return why a partition can never continue without manual action; None if all can."""
         for partition in self._engine.partitions:
             if partition.state is CopyState.BLOCKED and partition.target_error:
                 return f"{partition.source[0]}-{partition.source[1]}: {partition.target_error}"

@@ -298,7 +298,7 @@ class SourceMirror:
             _LOG.error("%s: stopping, because --abort.on.send.failure=true: %s", self.name, reason)
 
     def _refused(self, key: TopicPartition, first: int, last: int, reason: str) -> bool:
-        """Judge records that the target refused for good: stop, or skip them."""
+        """Judge records that the target rejected permanently: stop, or skip them."""
         if self._settings.abort_on_send_failure:
             self._fail(reason)
             return False

@@ -43,7 +43,8 @@ _NO_KEY, _NO_CACHE, _CACHE_NOT_FOUND = _KRB5 + 181, _KRB5 + 195, _KRB5 + 141
 
 @dataclass(frozen=True, slots=True)
 class KerberosLogin:
-    """Who logs in, from which keytab or ticket cache. Immutable; holds paths, not keys."""
+    """A Kerberos login: the principal, and its keytab or ticket cache. Immutable; holds paths, not
+    keys."""
 
     service_name: str
     """The first part of the brokers' principals, `service_name/host@REALM`."""

@@ -33,9 +33,9 @@ class Holder(Enum):
     TASK = "task"
     """Its own thread."""
     ENGINE = "engine"
-    """The engine thread, which is not in a turn of it."""
+    """The engine thread, outside a turn of the task."""
     TURN = "turn"
-    """The engine thread, in a turn of it."""
+    """The engine thread, in a turn of the task."""
     RECALLED = "recalled"
     """As `TURN`; the task's thread gets the turns back after it."""
 

@@ -33,7 +33,7 @@ class References:
         self._by_value = {value: text for value, text in values if len(value) >= _SHORTEST}
 
     def shown(self, infos: ConfigInfos) -> ConfigInfos:
-        """Return the outcome with references in place of what they stand for."""
+        """Return the outcome with references in place of their values."""
         if not self._given:
             return infos
         return replace(

@@ -43,7 +43,7 @@ class RateShares:
     def __init__(self, limit: float, now: float, burst_s: float = BURST_S) -> None:
         self._limit = limit
         self._burst = self._unused = limit * burst_s
-        """What may be made up for; negative: what was copied beyond the limit."""
+        """Unused rate that may be made up for; negative: the amount copied beyond the limit."""
         self._taken = 0.0
         self._at = now
 
@@ -56,7 +56,8 @@ class RateShares:
         return max(0.0, -self._unused / left)
 
     def take(self, shards: int, now: float) -> Share | None:
-        """Take the share of the next of so many shards that may go out now; None if `wait_s`."""
+        """Take the share of the next shard, if this number of shards may go out now; None while
+        `wait_s` is above 0."""
         if self.wait_s(now) > 0:
             return None
         left = self._limit - self._taken
@@ -124,7 +125,7 @@ class FlowShares:
 
     def take(self, topics: Iterable[str], shards: int, seconds: float, now: float) -> Pace | None:
         """Take the share of a shard with these topics, which no limit holds; None: no limit
-        applies. `shards`: so many may go out now. `seconds`: for which it is copied at most."""
+        applies. `shards`: how many may go out now. `seconds`: for how long it is copied at most."""
         if not self._flow and not self._limits.topics:
             return None
         taken: list[tuple[_Limit, Share]] = []

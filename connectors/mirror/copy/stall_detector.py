@@ -115,8 +115,8 @@ class StallDetector:
             self._probe(unfetched)
 
     def _copied(self, partition: PartitionCopy) -> tuple[int, bool]:
-        """Return the source offset up to which the partition is copied for good, and whether it is
-        caught up."""
+        """Return the source offset up to which the partition is copied permanently, and whether it
+        is caught up."""
         begun = None if self._commits is None else self._commits.begun(partition)
         if begun is None:
             return partition.acked_position, partition.lag == 0

@@ -1,4 +1,5 @@
-"""Which partitions of the offset map a task owns, by the notes of the owner in the map topic.
+"""Tracks which partitions of the offset map a task owns, by the notes of the owner in the map
+topic.
 
 A task notes that it owns a partition before it writes the first page of it. From then on pages of
 earlier sessions do not count, so nothing that a former owner still writes can lead groups astray
@@ -28,7 +29,8 @@ class MapOwners:
         self._unread: dict[TopicPartition, int] = {}
         """The session of each acknowledged note of this task that it has not read yet."""
         self._since_read: set[TopicPartition] = set()
-        """Those whose note was acknowledged since the read began, which may have ended before."""
+        """Partitions whose note was acknowledged since the read began; the read may have ended
+        before that."""
         self._taking: set[TopicPartition] = set()
         self._lost: set[TopicPartition] = set()
         self._late: dict[TopicPartition, Sequence[int]] = {}

@@ -122,7 +122,7 @@ class MapTopicReading:
     def _begin_anew(self) -> None:
         """Forget what was read before, because the topic was created again."""
         _LOG.warning(
-            "topic %s was created again: the pages of the offset map that it had are gone",
+            "topic %s was re-created, so its earlier pages of the offset map are gone",
             self._topic,
         )
         self._created_again = True
@@ -169,7 +169,7 @@ class MapTopicReading:
         )
 
     def unread(self) -> MapTopic:
-        """Return the result if the topic could not be read."""
+        """Return the result of a read that failed: the topic could not be read."""
         return self._before.without_contents()._replace(failed=True)
 
     def _take_page(self, record: LogRecord) -> None:

@@ -229,8 +229,8 @@ class OffsetMapStore:
     def _translate(
         self, tasks: Collection[_Task], found: dict[_Wanted, Known]
     ) -> dict[TopicPartition, list[int]]:
-        """Translate these. Returns the tasks to look up again, because their page is no longer
-        there."""
+        """Translate the offsets of these tasks. Returns the tasks to look up again, because their
+        page is no longer there."""
         contents = self._contents([(task.partition, task.stretch.page) for task in tasks])
         missing: dict[TopicPartition, list[int]] = defaultdict(list)
         for partition, stretch, sources in tasks:

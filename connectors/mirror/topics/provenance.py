@@ -119,6 +119,7 @@ def loop_detail(hop: Hop, target_alias: str) -> str:
     """Explain a loop to users."""
     name = target_alias if hop.alias == target_alias else f"{target_alias} (there {hop.alias})"
     return (
-        f"its records come from topic {hop.topic} of {name}, the target, and would go round "
-        "without end. Exclude it from this flow's topics, or disable the flow that brings it"
+        f"its records come from topic {hop.topic} of {name}, the target, and would be copied "
+        "in an endless loop. Exclude it from this flow's topics, or disable the flow that "
+        "copies it here"
     )

@@ -1,4 +1,4 @@
-"""What a flow has still to copy, from the offsets that it has stored, and the time that takes."""
+"""Computes what a flow still has to copy, from its stored offsets, and how long that takes."""
 
 from __future__ import annotations
 

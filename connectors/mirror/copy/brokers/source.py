@@ -37,8 +37,8 @@ HELD_WAIT_MS = 5
 join the next one."""
 
 LATE_S = 1.0
-"""A response that comes by so much later than the broker may wait is late. Round trips around the
-world take less than half a second."""
+"""A response counts as late if it exceeds the broker's maximum wait by this much. Round trips
+around the world take less than half a second."""
 
 _ERROR_PAUSE_S = 0.5
 

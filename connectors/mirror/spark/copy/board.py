@@ -66,8 +66,8 @@ class PartitionBoard:
         self._late: dict[TopicPartition, int] = {}
         """Positions of partitions that began before the facts about their logs were read."""
         self.news = True
-        """Whether there may be another shard. Besides, partitions that wait for a time may be
-        due."""
+        """Whether there may be another shard. Partitions that wait for a time may be due as
+        well."""
 
     def __iter__(self) -> Iterator[SparkPartition]:
         """Iterate over all partitions, including those that are leaving."""
@@ -302,8 +302,8 @@ class PartitionBoard:
     # Records that a crash left on the target (`BoardTails`).
 
     def take_tails(self, now: float) -> list[SparkPartition]:
-        """Return the partitions whose target may have more records than is known, each once. One
-        whose shard was lost: when no executor copies it any more."""
+        """Return the partitions whose target may have more records than is known, each once. A
+        partition whose shard was lost is returned once no executor copies it any more."""
         found = [partition for partition in self._tails if partition.retry_at <= now]
         if found:
             self._tails = [partition for partition in self._tails if partition.retry_at > now]

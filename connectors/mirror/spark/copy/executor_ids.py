@@ -65,7 +65,7 @@ _CLAIM_S = 60.0
 _JOIN_S = 2.0
 _RETRY_FIRST_S, _RETRY_CAP_S = 0.5, 10.0
 _AT_ONCE = LANES // 8
-"""So many missing lanes are claimed at once, because each claim opens connections."""
+"""Number of missing lanes that are claimed at once, because each claim opens connections."""
 
 Positions = Mapping[TopicPartition, int | None]
 """The position after the stored offset; None: none is stored."""

@@ -24,7 +24,7 @@ _MOST = 1000
 """Maximum number of partitions of a shard."""
 
 _LITTLE_BYTES = 4 << 20
-"""Rests of so many bytes together do not justify another task."""
+"""Remainders of this many bytes together do not justify another task."""
 
 _PARTITION_BYTES = 16 * 1024
 """The fixed cost of a partition in bytes: entries in requests, and lines of the result."""
@@ -52,16 +52,16 @@ class WaitingPartitions:
     """The partitions that wait for a shard, in the order of arrival."""
 
     def __init__(self, slice_bytes: int = _SLICE_BYTES) -> None:
-        """`slice_bytes`: the maximum size of a shard of sliced partitions, as far as sizes can be
-        told."""
+        """`slice_bytes`: the maximum size of a shard of sliced partitions, as far as sizes are
+        known."""
         self._slice_bytes = slice_bytes
         self._queues: dict[bool, dict[TopicPartition, SparkPartition]] = {False: {}, True: {}}
-        """By whether they are troubled."""
+        """Partitions by whether they are troubled."""
         self._arrivals = 0
         self._out: dict[TopicPartition, bool] = {}
         self._flying: Counter[bool] = Counter()
         self.urgent: Mapping[TopicPartition, float] = {}
-        """Those that may lose records soon, the soonest first."""
+        """Partitions that may lose records soon, the soonest first."""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
