@@ -1,4 +1,4 @@
-"""What the dashboard shows of a flow, from the statuses of its connectors and rows of its history.
+"""Summarises a flow for the dashboard, from the statuses of its connectors and rows of its history.
 Pure."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What workers tell each other about a forwarded change, so that it is in the flow's history once.
+"""The headers with which workers report a forwarded change to each other, so that it is in the
+flow's history once.
 
 The worker that makes a change writes it, and says so in its response (`RECORDED`). One that
 forwarded the request writes it only if nobody did: a worker of Java or of an earlier version. It

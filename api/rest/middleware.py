@@ -155,7 +155,7 @@ class Changes(Protocol[F]):
 
 
 class ChangeLog:
-    """Logs who asked for which change and what came of it; never a body, which may hold secrets.
+    """Logs who asked for which change, and the result; never a body, which may hold secrets.
     Changes that were made to a flow go to `changes`, too."""
 
     def __init__(

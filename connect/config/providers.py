@@ -68,8 +68,8 @@ class _Reference(NamedTuple):
 def _references(text: str) -> Iterator[_Reference]:
     """Yield the references in a text, first to last.
 
-    By hand: a regular expression takes the fourth power of the length of some texts, and whoever
-    may validate a config chooses them.
+    A regular expression is not used, because its time grows with the fourth power of the length of
+    some texts, and any user that may validate a config chooses the texts.
     """
     end = 0
     while (begin := text.find("${", end)) >= 0:

@@ -81,7 +81,7 @@ class ConnectClusterState(Protocol):
 
 
 class ConnectRestExtensionContext(Protocol):
-    """What an extension gets to register its parts. For `register` only."""
+    """Registers the parts of an extension. For use in `register` only."""
 
     @property
     def cluster_state(self) -> ConnectClusterState:
@@ -106,7 +106,7 @@ class ConnectRestExtension(ABC):
 
     @abstractmethod
     def register(self, context: ConnectRestExtensionContext) -> None:
-        """Add routers and middlewares. What it raises ends the start of the worker."""
+        """Add routers and middlewares. An exception ends the start of the worker."""
 
     def close(self) -> None:  # noqa: B027 - optional hook
         """Release resources when the worker stops."""

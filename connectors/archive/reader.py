@@ -48,7 +48,7 @@ class SourceSetup:
 
 @dataclass(slots=True)
 class Measure:
-    """What a task read, as in `ArchivedRange`."""
+    """Measures of the records that a task read, with the fields of `ArchivedRange`."""
 
     records: int = 0
     bytes: int = 0

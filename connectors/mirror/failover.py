@@ -280,7 +280,8 @@ def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
 
 
 def _checkpointed(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
-    """Return the offsets in the forward flow's checkpoints, as exact as the offset map knows them.
+    """Return the offsets in the forward flow's checkpoints, refined by the offset map where that is
+    more exact.
 
     The groups may have committed since. How many records they re-read is therefore not known.
     """

@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 
 def start_spark(flows: Iterable[tuple[str, Mapping[str, str]]]) -> None:
     """Begin to start the session of the first of these flows that Spark copies, and return at once.
-    `flows`: names, and configs of source connectors. What prevents a session is the task's to
-    report.
+    `flows`: names, and configs of source connectors. The task reports the reason if no session is
+    possible.
 
     It is started with all that any of the flows needs, because a session that copies would first
     have to be drained before it can be restarted with more."""

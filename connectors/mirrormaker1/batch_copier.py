@@ -110,7 +110,7 @@ class BatchCopier:
                 self._history.forget(key)
 
     def step(self, timeout_s: float) -> None:
-        """Copy for one turn; waits at most so long for something to do."""
+        """Copy for one turn; waits at most this long for something to do."""
         self._engine.step(timeout_s)
         if self._history is not None:
             partitions = self._engine.partitions

@@ -70,7 +70,8 @@ class MessageHandler(ABC):
 
 
 class RebalanceListener:
-    """Is told when partitions of the source come and go (Java: ConsumerRebalanceListener)."""
+    """Is notified when partitions of the source are assigned and revoked (Java:
+    ConsumerRebalanceListener)."""
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Called before records of these (topic, partition) pairs are copied."""
@@ -79,7 +80,8 @@ class RebalanceListener:
         """Called after their last records were acknowledged and their offsets committed."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called when other members may have them already. By default as if revoked."""
+        """Called when other members may have the partitions already. By default, calls
+        `on_partitions_revoked`."""
         self.on_partitions_revoked(partitions)
 
 

@@ -353,7 +353,7 @@ class SourceMirror:
         self._listener.on_partitions_lost(partitions)
 
     def _await(self, partitions: Collection[TopicPartition]) -> None:
-        """Look these partitions up now; they are copied when the answer is there."""
+        """Look these partitions up now; they are copied once the lookup has ended."""
         self._undecided.update(partitions)
         # An answer to an earlier question may have older offsets.
         self._asked_for -= frozenset(partitions)

@@ -1,7 +1,7 @@
 """The driver's JVM of an application that `spark-submit` started: it runs this Python process.
 
-Its properties win over ours, because it was started with them. Those of the driver's JVM itself
-(its memory and options) are only `spark-submit`'s.
+Its properties win over ours, because it was started with them. The properties of the driver's JVM
+itself (its memory and options) come only from `spark-submit`.
 """
 
 from __future__ import annotations

@@ -395,8 +395,9 @@ class Admin(AdminConnection):
                 self._look_up_leaders(deadline.remaining())
 
     def _look_up_leaders(self, timeout: float) -> None:
-        """Only a metadata request refreshes librdkafka's cache, and its own comes after minutes.
-        The request is for all topics because asking for one by name may create it."""
+        """Refresh librdkafka's cache of leaders. Only a metadata request does that, and
+        librdkafka's own request comes after minutes. The request is for all topics because asking
+        for one by name may create it."""
         with translated("Looking for the leaders of topics"):
             self._open().list_topics(timeout=max(1.0, timeout))
 

@@ -63,7 +63,7 @@ _VERSIONS_WITHOUT_BROKER: Mapping[int, tuple[int, int]] = {
 
 
 class ProxyServices(Protocol):
-    """What a link needs of its proxy."""
+    """The methods of a proxy that its links use."""
 
     settings: WireSettings
 

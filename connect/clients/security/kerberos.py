@@ -75,8 +75,8 @@ class KerberosMechanism:
     """
 
     def __init__(self, login: KerberosLogin, host: str) -> None:
-        """Raises `ConfigError` if gssapi or the keytab is missing, `AuthenticationFailed` if the
-        KDC refuses, and `BrokerUnavailable` if no KDC answers."""
+        """Prepare the login. Raises `ConfigError` if gssapi or the keytab is missing,
+        `AuthenticationFailed` if the KDC refuses, and `BrokerUnavailable` if no KDC answers."""
         self._gssapi = _library()
         self._login = login
         self._service = f"{login.service_name}/{host}"
@@ -154,8 +154,8 @@ class KerberosMechanism:
 
 
 class _Turn:
-    """Only one thread at a time renews the tickets of the process, because libkrb5 empties a cache
-    before it fills it."""
+    """A lock: only one thread at a time renews the tickets of the process, because libkrb5 empties
+    a cache before it fills it."""
 
     def __init__(self, login: KerberosLogin) -> None:
         self._login = login

@@ -1,6 +1,6 @@
 """OAUTHBEARER tokens from client credentials or a file, or unsecured ones for tests.
 
-Those for assertions are in `oauth_assertion`. librdkafka gets its own tokens for client
+Tokens for assertions are in `oauth_assertion`. librdkafka gets its own tokens for client
 credentials; others it gets through a callback. Tokens and secrets are never part of a log line or
 an error.
 """

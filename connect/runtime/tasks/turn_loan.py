@@ -28,7 +28,7 @@ __all__ = ["Holder", "TurnLoan"]
 
 
 class Holder(Enum):
-    """Who may call the task."""
+    """The thread that may call the task."""
 
     TASK = "task"
     """Its own thread."""

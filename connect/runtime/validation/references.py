@@ -1,7 +1,7 @@
 """Config provider references in the outcome of a validation, as they were given.
 
-Whoever may validate a config must not learn what its references stand for: neither as the value of
-a key nor from an error that quotes it. Pure.
+A user that may validate a config must not learn the values of its references, neither as the value
+of a key nor from an error that quotes one. Pure.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class TailLookup(Protocol):
 
 
 class Survey(Protocol):
-    """Where the records come from, and the target: a flow's source cluster (`ClusterSurvey`), or an
+    """The origin of the records, and the target: a flow's source cluster (`ClusterSurvey`), or an
     archive of it. For one thread."""
 
     @property

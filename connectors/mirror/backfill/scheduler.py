@@ -165,8 +165,8 @@ class BackfillScheduler:
         return not self._active and not waits
 
     def next_piece(self, now: float, slots: int) -> Chunk | None:
-        """Return a piece for a free one of so many slots; None if there is none now. `now`:
-        monotonic seconds."""
+        """Return a piece for a free slot, if there are this many slots; None if there is none now.
+        `now`: monotonic seconds."""
         free = slots - len(self._active)
         if free <= 0:
             return None

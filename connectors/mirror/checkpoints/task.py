@@ -128,8 +128,8 @@ class MirrorCheckpointTask(SourceTask):
 
     @classmethod
     def transforms_records(cls) -> bool:
-        """Return False: the flow's transformations are for copied records. Of checkpoints they
-        change the topic name only."""
+        """Return False: the flow's transformations are for copied records. They change only the
+        topic name of checkpoints."""
         return False
 
     # Methods of the task's thread.

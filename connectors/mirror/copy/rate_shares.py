@@ -2,10 +2,10 @@
 Spark tasks or by the threads of a backfill. Pure: the time is a parameter, in monotonic seconds.
 
 A shard takes its share when it goes out, keeps to it, and returns it when it ends. The shares in
-flight never add up to more than the limit. What a shard copied is counted when it returns, because
-batches come whole: after more than its share allows, nothing goes out until that is within the
-limit. Of a rate that no shard had, up to `burst_s` can be made up for. A share of less than a
-hundredth of the limit is not worth a shard.
+flight never add up to more than the limit. The amount that a shard copied is counted when it
+returns, because batches are not split. If it is more than the share allows, no shard goes out until
+the total is within the limit again. A rate that no shard used can be made up for, up to `burst_s`.
+A share of less than a hundredth of the limit is not worth a shard.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Share:
 
 
 class RateShares:
-    """The shares of one limit: so many bytes or records per second."""
+    """The shares of one limit in bytes or records per second."""
 
     def __init__(self, limit: float, now: float, burst_s: float = BURST_S) -> None:
         self._limit = limit
@@ -105,7 +105,7 @@ class FlowShares:
         self.limit(NO_LIMITS, 0.0)
 
     def limit(self, limits: FlowLimits, now: float) -> None:
-        """Apply other limits. What is in flight now does not count."""
+        """Apply other limits. Shards that are in flight now do not count."""
         self._limits = limits
         self._flow = _limits(None, limits.whole, now)
         self._topics: dict[str, Sequence[_Limit]] = {}

@@ -123,7 +123,7 @@ class StallDetector:
         return begun, False
 
     def _is_unfetched(self, partition: PartitionCopy) -> bool:
-        """Whether no fetch response tells where its log ends now: it is not fetched, or a large
+        """Whether no fetch response shows where its log ends now: it is not fetched, or a large
         response takes long to arrive. A limit may hold back a partition that looks caught up."""
         held = partition.limited_by is not None or partition.paced or self._throttle.holds
         if held or partition.error is not None:

@@ -16,9 +16,9 @@ same source offset, so their page replaces it; and a page is deleted when the so
 records.
 
 The note of the owner says from where on pages of earlier sessions do not count: a task writes it
-when it takes a partition over, before its first page. What a worker that was frozen meanwhile
-writes later has an earlier session. A note counts only if its writer knew the owner before, so that
-one that was on its way for long cannot replace that of a successor (`in_force`).
+when it takes a partition over, before its first page. Pages that a frozen worker writes later have
+an earlier session. A note counts only if its writer knew the owner before, so that a note that is
+delayed cannot replace that of a successor (`in_force`).
 
 Source: ours. Pure.
 """

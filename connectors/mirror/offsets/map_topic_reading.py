@@ -43,13 +43,13 @@ class MapTopic(NamedTuple):
 
     `reached`: how far it was read; None: it could not be read. `losses`: the noted session of each
     partition's newest loss page. `late`: the first source offsets of pages that an earlier session
-    overwrote, or wrote after its partition had another owner. `gone`: those of deleted pages.
-    `owners`: the session of each partition's owner. `failed`: the topic could not be read, and
-    start positions and owners are those of the read before. `late_owners`: the sessions of notes
-    of the owner that do not count, and after which none has come that does; `found_late`: those
-    that earlier reads found, too. `forgotten`: start positions that were deleted since the last
-    read, each with the time (ms) at which that happened. `topic_id`: of the topic that was read;
-    None: not known. `created_again`: it is not the topic of the read before.
+    overwrote, or wrote after its partition had another owner. `gone`: the first source offsets of
+    deleted pages. `owners`: the session of each partition's owner. `failed`: the topic could not be
+    read, and start positions and owners are those of the read before. `late_owners`: the sessions
+    of notes of the owner that do not count, and that no valid note has followed; `found_late`:
+    those that earlier reads found, too. `forgotten`: start positions that were deleted since the
+    last read, each with the time (ms) at which that happened. `topic_id`: of the topic that was
+    read; None: not known. `created_again`: it is not the topic of the read before.
     """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]

@@ -1,9 +1,9 @@
 """Computes the pages to write in place of offset map pages that others overwrote or deleted.
 
-A page that came late hides nothing from those who read the page before it, but compaction keeps
-only the late one. Where the target lost records once, that must not happen: without the page that
-tells of the loss, or the one that took its key, pages from before the loss would count again. The
-contents of a page that is not in memory are unknown; its head is enough to lead no group past
+A page that came late hides nothing from readers that have read the earlier page, but compaction
+keeps only the late one. Where the target lost records once, that must not happen: without the page
+that tells of the loss, or the one that took its key, pages from before the loss would count again.
+The contents of a page that is not in memory are unknown; its head is enough to lead no group past
 records. Pure.
 """
 

@@ -143,7 +143,7 @@ class OffsetMapStore:
     def known(
         self, wanted: Mapping[TopicPartition, Iterable[int]]
     ) -> dict[tuple[TopicPartition, int], Known]:
-        """Return what the map knows about source offsets. Those of partitions without pages are
+        """Return what the map knows about source offsets. Offsets of partitions without pages are
         left out.
 
         Raises `RetriableError` if pages change faster than they can be read. If a page could not be

@@ -173,8 +173,8 @@ class MapWriter:
         self._wrong.clear()
 
     def _write_missing(self, key: TopicPartition, pages: PartitionPages) -> None:
-        """Make the pages due that are in memory, and that the topic does not have. The last one
-        comes first: before the others, offset syncs lead groups no further back than they did."""
+        """Make pages due that are in memory and not in the topic. The last one comes first:
+        before the others, offset syncs lead groups no further back than they did."""
         for span in pages.in_memory:
             if not self._index.knows(key, *_identity(span)):
                 pages.write_again(span.first_source)
@@ -443,7 +443,8 @@ class MapWriter:
     def _newest_loss(
         self, key: TopicPartition, pages: Iterable[MapPage], unnoted: int = -1
     ) -> int | None:
-        """Return the session of the loss to note with these pages; None if they tell of none."""
+        """Return the session of the loss to note with these pages; None if they contain no loss
+        page."""
         loss = max([unnoted, *(page.session for page in pages if page.span.lost)])
         if loss < 0:
             return None

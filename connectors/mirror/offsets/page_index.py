@@ -96,7 +96,7 @@ class PageIndex:
         return self._newest.get(key, -1)
 
     def newest_noted(self, key: TopicPartition) -> int:
-        """Return the highest session that notes tell of, or that the owner may have begun."""
+        """Return the highest session in the notes, or that the owner may have begun."""
         owner = max(self._owners.get(key, NO_OWNER), self._late_owners.get(key, NO_OWNER))
         known = self._losses.get(key, -1)
         return known if owner == NO_OWNER else max(known, owner + SESSIONS - 1)

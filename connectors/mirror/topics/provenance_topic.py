@@ -3,7 +3,7 @@
 A flow reads the records on its source, which say where the source's topics came from, and keeps its
 own on the target. A topic is claimed there before its first record is copied, and the source is
 read again after that. Of two flows that start at the same time, at least one sees the other. The
-one that began later gives way. Belongs to the thread of the topic refresh.
+flow that began later stops copying the topic. Belongs to the thread of the topic refresh.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def release(config: SourceConfig, deadline: Deadline) -> None:
 
 
 class FlowTopics(NamedTuple):
-    """What a topic refresh has found. `source`, `target`: admin client and cluster id."""
+    """The result of a topic refresh. `source`, `target`: admin client and cluster id."""
 
     source: tuple[Admin, str]
     target: tuple[Admin, str]

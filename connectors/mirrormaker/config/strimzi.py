@@ -54,7 +54,8 @@ _MODULES = {
 
 @dataclass(slots=True)
 class ImportedMirror:
-    """The properties, in the order of the file to write, and what was left out: a sentence each."""
+    """The properties, in the order of the file to write, and one sentence for each setting that was
+    left out."""
 
     properties: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)

@@ -243,7 +243,8 @@ class SourceNode(BrokerNode):
 
     @property
     def silent_since(self) -> float | None:
-        """Since when a response is awaited of which nothing arrives; None if none is awaited."""
+        """Return since when a response is awaited of which no bytes arrive; None if none is
+        awaited."""
         return None if self.waits_since is None else max(self.waits_since, self.arriving_at)
 
     def _note_waiting_to_connect(self) -> None:

@@ -4,8 +4,8 @@ The board holds the assigned partitions. Source ends, shards and results change 
 the task's thread. A partition is `busy` while it is in a shard: it is in no other shard, and its
 position is not known until the shard returns or has surely ended (`abandon`). Under exactly-once
 the stored offsets show its position; until they were read (`settle`) the partition is `unsure`.
-Those with something to copy are kept apart (`shard_plan.WaitingPartitions`), so that a decision
-does not look at all partitions.
+Partitions with something to copy are kept apart (`shard_plan.WaitingPartitions`), so that a
+decision does not look at all partitions.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ class PartitionBoard:
         held_by: Callable[[str], str | None] = lambda topic: None,
     ) -> Shard | None:
         """Return the next shard; None if there is nothing to copy. Its partitions are busy from now
-        on. `shards`: so many can be in flight at a time. `held_by`: returns the limit that forbids
+        on. `shards`: how many can be in flight at a time. `held_by`: returns the limit that forbids
         copying a topic now."""
 
         def ready(partition: SparkPartition) -> bool:

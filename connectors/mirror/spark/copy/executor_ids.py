@@ -9,8 +9,8 @@ may write with it). This order makes each record count once:
    all lanes of its blocks claims another one; the next run asks how many there are.
 2. A shard takes one ready lane. Its claim is used once, and no other shard has it. So a shard that
    is lost can be fenced alone, while others go on.
-3. When a shard has ended, well or not, its lane is missing. A lane in flight is never claimed:
-   that would fence a shard that copies.
+3. When a shard has ended, with or without an error, its lane is missing. A lane in flight is
+   never claimed: that would fence a shard that copies.
 4. After a shard that did not end well, an executor may still write its partitions. They are
    *unsure* and in no shard until (a) its lane was claimed again, which ends its transaction, and
    then (b) their stored offsets were read. A read that began before the claim could miss a commit.
@@ -147,7 +147,7 @@ class ExecutorTransactionalIds:
         return ClaimedProducer(name, self._ready.pop(name))
 
     def ended(self, claim: ClaimedProducer) -> None:
-        """Note that the shard with this claim has ended, well or not."""
+        """Note that the shard with this claim has ended, with or without an error."""
         self._missing[claim.transactional_id] = None
 
     def turn(self, unsure: Collection[TopicPartition]) -> None:

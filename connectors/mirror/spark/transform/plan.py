@@ -1,9 +1,10 @@
 """The Spark job of a shard with `mirror.transform`: its plan, and what the plan may contain.
 
 The job is one task: a reader, the transformation, and the copier. A transformation looks at one
-record at a time, beside tables that are small enough to be broadcast. What needs several records
-(groups, windows, distinct, order, limits), or moves them to other tasks, is refused: a shard is an
-arbitrary slice of a partition, so its result would be arbitrary, too. Runs on the driver.
+record at a time, beside tables that are small enough to be broadcast. A plan that needs several
+records at once (groups, windows, distinct, order, limits), or moves records to other tasks, is
+refused: a shard is an arbitrary slice of a partition, so its result would be arbitrary, too. Runs
+on the driver.
 """
 
 from __future__ import annotations
