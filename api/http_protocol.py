@@ -18,7 +18,7 @@ REQUEST_S = 30.0
 Java closes connections that are silent for so long."""
 
 MOST_CONNECTIONS = 512
-"""Beyond these, the connection that has waited longest without a request makes room."""
+"""Beyond this number, the connection that has waited longest without a request is closed."""
 
 
 HANDSHAKE_S = 10.0
@@ -107,7 +107,8 @@ class BoundedProtocol(H11Protocol):
 
 
 def _client_subject(transport: asyncio.Transport) -> str | None:
-    """Return the subject of the client's certificate, which TLS has verified; None without one."""
+    """Return the subject of the client's certificate, which TLS has verified; None if the client
+    has none."""
     tls = transport.get_extra_info("ssl_object")
     certificate = None if tls is None else tls.getpeercert(binary_form=True)
     if not certificate:

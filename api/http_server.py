@@ -70,13 +70,14 @@ _ABOUT_REQUESTS = ("upgrade request", "No supported WebSocket", "Invalid HTTP re
 
 def _is_no_request(record: logging.LogRecord) -> bool:
     """Filter out the log lines about single requests. Java's client offers HTTP/2 with every one,
-    and whoever reaches the port could fill the log; a wrong request gets its answer."""
+    and any client that reaches the port could fill the log. A wrong request still gets a
+    response."""
     message = record.getMessage()
     return not any(text in message for text in _ABOUT_REQUESTS)
 
 
 class ApiServer:
-    """Serves one application on one listener. The owner calls `start` once and `stop`."""
+    """Serves one application on one listener. The owner calls `start` and `stop` once each."""
 
     def __init__(
         self,

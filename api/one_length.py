@@ -20,7 +20,7 @@ _BODY = json.dumps({"error_code": 400, "message": _TEXT}).encode()
 
 
 class OneLength:
-    """Passes on all requests but those, and ends their connections."""
+    """Refuses these requests and ends their connections; passes on all others."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

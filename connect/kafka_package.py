@@ -1,9 +1,9 @@
 """Lets `kafka.protocol` be imported without kafka-python's clients.
 
-Of kafka-python the product needs the classes of the protocol. Its package imports producer,
+The product needs only the protocol classes of kafka-python. The package `kafka` imports producer,
 consumer and admin client first: 100 modules and 6 MB in every process. `defer_clients` puts a
 package in its place that runs kafka-python's own `__init__` at the first use of one of its names,
-so that `from kafka import KafkaConsumer` in a plugin works as ever.
+so that `from kafka import KafkaConsumer` in a plugin works as before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _NAME = "kafka"
 
 
 class _Deferred(ModuleType):
-    """The package `kafka` until somebody asks for a name of it, and afterwards. Thread-safe."""
+    """The package `kafka`, which runs its own `__init__` when one of its names is first used.
+    Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__(_NAME)

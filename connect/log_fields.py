@@ -1,8 +1,7 @@
-"""On whose behalf a thread works: fields such as flow, connector and task for its log lines.
-
-The owner of a thread sets them once. An `OwnedThread` works for whom its creator works, so that
-the helpers of a task need no fields of their own; an `OwnedPool` works for whom each work was
-submitted. Threads that several connectors share are plain threads.
+"""Log fields of threads, such as flow, connector and task, which say for what a thread works. The
+owner of a thread sets them once. An `OwnedThread` has the fields of its creator, so that the
+helpers of a task need no fields of their own. An `OwnedPool` runs each call with the fields of the
+thread that submitted it. Threads that several connectors share are plain threads.
 """
 
 from __future__ import annotations

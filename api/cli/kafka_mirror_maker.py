@@ -57,7 +57,7 @@ from connectors.mirrormaker1.topics import TopicList
 __all__ = ["command", "main", "option_parser"]
 
 EXIT_WRONG, EXIT_STOPPED = 1, 255
-"""Those of MirrorMaker 1; the second is its exit(-1)."""
+"""The exit codes of MirrorMaker 1; the second is its exit(-1)."""
 
 PROGRAM = "kafka-mirror-maker"
 
@@ -138,7 +138,7 @@ def _add_copying(parser: KafkaParser) -> None:
         nargs="?",
         const=True,
         default=True,
-        help="whether to stop if the target refuses a record for good (default: true); false: "
+        help="whether to stop if the target rejects a record permanently (default: true); false: "
         "skip the record, log and count it",
     )
 
@@ -161,7 +161,7 @@ def _add_plugins(parser: KafkaParser) -> None:
         "--consumer.rebalance.listener",
         dest="listener",
         metavar="CLASS",
-        help="Python class that is told of rebalances: module:Class or an entry point",
+        help="Python class that is notified of rebalances: module:Class or an entry point",
     )
     parser.add_argument(
         "--rebalance.listener.args",
@@ -209,7 +209,7 @@ def _add_former(parser: KafkaParser) -> None:
         "--zk.connect",
         dest="zookeeper",
         metavar="HOST:PORT",
-        help="not used any more: the answer names the line to write instead",
+        help="no longer used: the error names the line to write instead",
     )
 
 

@@ -261,7 +261,8 @@ def run_history(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def history_url(arguments: argparse.Namespace) -> SecretStr | None:
-    """Return the URL that --url or --url-file gives; None without. Raises `ConfigError`."""
+    """Return the URL that --url or --url-file gives; None if neither is given. Raises
+    `ConfigError`."""
     if arguments.url_file is not None:
         try:
             return SecretStr(Path(arguments.url_file).read_text().strip())

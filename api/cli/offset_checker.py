@@ -83,13 +83,13 @@ def option_parser() -> KafkaParser:
         metavar="SECONDS",
         help="print again and again, every 2 seconds by default, until Ctrl-C",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, one document a time")
+    parser.add_argument("--json", action="store_true", help="print JSON, one document each time")
     parser.add_argument(
         "--zookeeper",
         "--zkconnect",
         dest="zookeeper",
         metavar="HOST:PORT",
-        help="not used any more: the answer names the option to write instead",
+        help="no longer used: the error names the option to write instead",
     )
     return parser
 

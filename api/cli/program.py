@@ -60,9 +60,10 @@ _ARENAS = 2
 """A worker at full rate takes 131 MB with two, 139 MB with glibc's eight for each core."""
 
 _COLLECT_AFTER = (1_000, 10, 1_000)
-"""How many new objects begin a look for cycles of garbage; how many looks at new objects one at
-older ones; how many of these one at all. With Python's 10 as the last, a worker whose metrics are
-read all the time looks at everything every three seconds, and copies nothing meanwhile."""
+"""Thresholds of the garbage collector: how many new objects start a collection of the youngest
+generation; how many of its collections start one of the middle generation; how many of those start
+one of all objects. With Python's 10 as the last, a worker whose metrics are read all the time
+collects everything every three seconds, and copies nothing meanwhile."""
 
 _TIMEOUT_S = 60.0
 _INTERRUPTED = 128 + 2
@@ -100,8 +101,8 @@ def spare_what_is_loaded() -> None:
 
 
 def _share_arenas() -> None:
-    """Keep glibc from giving each of about a hundred threads its share of memory, most of which
-    stays unused. Does nothing if the environment decides that, or without glibc."""
+    """Keep glibc from giving each of about a hundred threads a memory arena of its own, most of
+    which stays unused. Does nothing if the environment decides that, or without glibc."""
     if "MALLOC_ARENA_MAX" in os.environ or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return
     import ctypes
@@ -172,7 +173,7 @@ ExitCodes = Sequence[tuple[type[Exception], int]]
 """The exit code of a program that ended with an error; the first kind that fits counts."""
 
 ONE_SHOT: ExitCodes = ((ConfigError, EXIT_CONFIG), (ConnectError, EXIT_FAILED))
-"""Of commands that run once and end."""
+"""The exit codes of commands that run once and end."""
 
 
 def run_program(

@@ -1,4 +1,4 @@
-"""A clock that is wrong, as far as the copied records show it. Pure."""
+"""Detects a wrong clock from the timestamps of copied records. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def clock_warning(partitions: Iterable[PartitionHealth]) -> str | None:
 
     Copying does not depend on clocks, but lag and latency are wrong, and so are tokens and
     certificates that are checked by the time. A clock that is fast cannot be told from producers
-    that set old timestamps, so nothing is said of that.
+    that set old timestamps, so that is not reported.
     """
     ahead = [
         value

@@ -219,7 +219,7 @@ class LagSample(_Model):
 
 
 class PartitionDetail(_Model):
-    """One partition: how it is, what to do about it, and its last ranges, lags and events. `state`,
+    """One partition: its state, a remedy, and its last ranges, lags and events. `state`,
     `position`, `high_watermark`, `log_start` and `target` are those of `details`."""
 
     flow: str

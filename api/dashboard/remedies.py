@@ -1,4 +1,4 @@
-"""What to do about a partition that does not move or is slow. Pure.
+"""Finds remedies for a partition that does not move or is slow. Pure.
 
 The errors are the copier's own sentences and the brokers' error names; the remedies are those of
 docs/how-to/troubleshooting.md.

@@ -1,4 +1,4 @@
-"""What the dashboard shows of a flow, from the statuses of its connectors and rows of its history.
+"""Summarises a flow for the dashboard, from the statuses of its connectors and rows of its history.
 Pure."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from connect.runtime.states import State, Status
 __all__ = ["LOSING_MS", "SORTS", "heat", "partition_view", "partitions_of", "summary", "top"]
 
 LOSING_MS = 4 * 3600 * 1000
-"""A loss that is nearer than this needs somebody now."""
+"""A loss that is expected within this time needs attention now."""
 _LAGGING_MS = 60_000
 
 _LEVELS_MS = (10_000, 60_000, 600_000, 3_600_000)
@@ -162,7 +162,8 @@ def summary(
     losses: Sequence[Mapping[str, Any]],
     history_problem: str | None,
 ) -> FlowSummary:
-    """`recent`: the rates of the last minute, from the history. `losses`: the events of a day."""
+    """Return the summary of a flow. `recent`: the rates of the last minute, from the history.
+    `losses`: the events of a day."""
     connectors = [_connector_view(kind, each) for kind, each in seen.connectors]
     workers = _workers(seen, _copies)
     found = [each for _, _, each in partitions_of(seen)]

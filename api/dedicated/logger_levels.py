@@ -21,7 +21,7 @@ from connect.runtime.loggers import Loggers
 __all__ = ["is_from_here", "logger_levels"]
 
 _PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip")
-"""Of requests that came over a proxy of this machine, from anywhere."""
+"""Headers of requests that passed a proxy on this machine and may come from anywhere."""
 
 _NOT_HERE = (
     "This listener has no users, so levels can be changed only on the machine of the mirror, over "

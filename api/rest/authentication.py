@@ -1,4 +1,4 @@
-"""Who sends a request: the users of a worker and their roles.
+"""Identifies the sender of a request: the users of a worker and their roles.
 
 A user is named by basic authentication, by a bearer token, or by the certificate of a TLS client,
 in this order. The web framework is not needed here: it is loaded later.
@@ -30,7 +30,8 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The outcome. `role` None: the user has none. `wait_s`: try again after that."""
+    """The result of a login. `role` None: the user has none. `wait_s`: the seconds until another
+    attempt is allowed."""
 
     user: str | None = None
     role: Role | None = None

@@ -44,7 +44,7 @@ _URL_KEY = f"{OAUTH_PREFIX}jwks.endpoint.url"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What a token must be. `roles`: values of the roles claim and what they allow."""
+    """The requirements for a token. `roles`: values of the roles claim and what they allow."""
 
     url: str
     issuer: str

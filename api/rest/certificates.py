@@ -34,7 +34,7 @@ class CertificateRules:
     """The parsed rules. Immutable; safe to use from any thread."""
 
     def __init__(self, text: str) -> None:
-        """Raises `ConfigError` for an invalid rule."""
+        """Parse the rules. Raises `ConfigError` for an invalid one."""
         self._rules: list[_Rule | None] = []
         at = 0
         while at < len(text):

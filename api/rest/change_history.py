@@ -39,7 +39,7 @@ class ChangedFlow(NamedTuple):
 
 
 class ChangeHistory:
-    """Safe to use from any thread."""
+    """Records changes of connectors in their flows' histories. Safe to use from any thread."""
 
     def __init__(self, site: WorkerHandle) -> None:
         self._site = site

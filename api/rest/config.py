@@ -298,7 +298,8 @@ def _hosts(parsed: ParsedConfig) -> HostRules:
 
 
 def _tls(props: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Return all keys with the prefix, without it; if there are none, the worker's own `ssl.*`."""
+    """Return all keys that have the prefix, with the prefix removed; if there are none, the
+    worker's own `ssl.*`."""
     own = {
         key.removeprefix(prefix): value for key, value in props.items() if key.startswith(prefix)
     }

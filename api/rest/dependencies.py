@@ -38,8 +38,8 @@ _MAX_BODY_BYTES = 8 * 1024 * 1024
 default. It protects the memory: parsed JSON takes some 20 times as much."""
 
 _MOST_BODY_BYTES = 8 * _MAX_BODY_BYTES
-"""Of all users' requests at the same time, and of all others: the signatures of workers' requests
-are checked once the body is there."""
+"""The limit for the bodies of all users' requests at the same time, and again for those of all
+other requests: the signatures of workers' requests are checked only once the body has arrived."""
 
 
 async def _herder(request: Request) -> Herder:
@@ -50,8 +50,8 @@ async def _herder(request: Request) -> Herder:
 
 
 class _Room:
-    """What request bodies may have of this process's memory. Thread-safe: each listener has a
-    thread."""
+    """Limits the memory of this process that request bodies may use. Thread-safe: each listener has
+    a thread."""
 
     def __init__(self, size: int) -> None:
         self._free = size

@@ -1,4 +1,5 @@
-"""The REST extensions of a worker: which they are, what they may see, and what they have added.
+"""The REST extensions of a worker: their creation, the state that they may read, and the parts that
+they have added.
 
 Java's BasicAuthSecurityRestExtension is not one of them here: `api.rest.security` does its work.
 """
@@ -111,7 +112,7 @@ class RestExtensions:
                 ) from error
 
     def close(self) -> None:
-        """Close all extensions. What they raise is logged."""
+        """Close all extensions. Their errors are logged."""
         extensions, self._extensions = self._extensions, []
         for extension in extensions:
             try:

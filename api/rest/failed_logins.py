@@ -1,4 +1,4 @@
-"""Slows down whoever guesses passwords or tokens: waits that double with each failure.
+"""Slows down clients that guess passwords or tokens: waits that double with each failure.
 
 Failures count by client address and by user name, both in tables of limited size. Pure, but for
 its lock; safe to call from any thread.

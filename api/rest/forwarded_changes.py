@@ -1,4 +1,5 @@
-"""What workers tell each other about a forwarded change, so that it is in the flow's history once.
+"""The headers with which workers report a forwarded change to each other, so that it is in the
+flow's history once.
 
 The worker that makes a change writes it, and says so in its response (`RECORDED`). One that
 forwarded the request writes it only if nobody did: a worker of Java or of an earlier version. It
@@ -31,8 +32,8 @@ def is_forwarded(scope: Scope) -> bool:
 
 
 def sender_of(scope: Scope) -> str:
-    """Return who asks, for people: a user and an address. Of a forwarded request also who asked the
-    worker that forwarded it, as that one says."""
+    """Return who asks, for people: a user and an address. For a forwarded request, include who
+    asked the worker that forwarded it, as that worker says."""
     address = (scope.get("client") or ("?",))[0]
     here = f"{scope[USER]} at {address}" if USER in scope else address
     given = Headers(scope=scope).get(SENDER, "")[:_LONGEST_SENDER]

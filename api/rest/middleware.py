@@ -155,7 +155,7 @@ class Changes(Protocol[F]):
 
 
 class ChangeLog:
-    """Logs who asked for which change and what came of it; never a body, which may hold secrets.
+    """Logs who asked for which change, and the result; never a body, which may hold secrets.
     Changes that were made to a flow go to `changes`, too."""
 
     def __init__(
@@ -205,8 +205,8 @@ class SameSite:
     """Rejects requests that change something if a page of another site sent them, and requests by
     a host name that is not the worker's (403).
 
-    Only browsers send the headers that tell; other clients pass. A reverse proxy may rename the
-    host, so that of `X-Forwarded-Host` counts as well, which no page can set.
+    Only browsers send the headers that show this; other clients pass. A reverse proxy may rename
+    the host, so the host in `X-Forwarded-Host`, which no page can set, counts as well.
     """
 
     def __init__(self, app: ASGIApp, rules: CorsRules | None, hosts: HostRules) -> None:

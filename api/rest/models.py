@@ -286,7 +286,7 @@ class FlowLag(_Model):
 
     @classmethod
     def of(cls, flow: str, connectors: Sequence[ConnectorStatus]) -> Self:
-        """Of the flow's source connectors."""
+        """Return the lag of the flow's source connectors."""
         partitions = [
             PartitionLag(
                 topic=each.topic,

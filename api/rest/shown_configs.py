@@ -20,7 +20,8 @@ __all__ = ["Shown", "ShownConfigs"]
 
 
 class Shown:
-    """What one request may show. Without authentication everybody is an admin, as in Java."""
+    """Decides what the response to one request may contain. Without authentication everybody is an
+    admin, as in Java."""
 
     def __init__(self, herder: Herder, role: Role) -> None:
         self._herder = herder

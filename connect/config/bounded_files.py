@@ -1,7 +1,7 @@
 """Reads files that a connector's config may name, in bounded time and memory.
 
-Whoever may validate a config chooses their paths: a pipe would be read for ever, and a device or a
-huge file would fill the memory.
+Any user that may validate a config chooses their paths: a pipe would be read without end, and a
+device or a huge file would fill the memory.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class JavaRegex:
 
 
 TextPattern = JavaRegex | re.Pattern[str]
-"""Where a program's own patterns are accepted too."""
+"""The type of patterns where a program's own are accepted, too."""
 
 
 def compile_java_regex(pattern: str) -> JavaRegex:
@@ -150,7 +150,8 @@ class _Translator:
         self._groups = 0
         self._depth = 0
         self.ranges = 0
-        """In all character classes, counted when they are read and when they are written."""
+        """The number of ranges in all character classes, counted when they are read and when they
+        are written."""
         self._behind: int | None = None
         """Where the outermost look-behind begins that is being translated."""
 

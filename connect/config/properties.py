@@ -153,7 +153,7 @@ def _looks_like_utf8(text: str) -> bool:
 
 
 def without_prefix(props: Mapping[str, T], prefix: str) -> dict[str, T]:
-    """Return the properties with this prefix, without it."""
+    """Return the properties that have this prefix, with the prefix removed."""
     return {
         key[len(prefix) :]: value
         for key, value in props.items()

@@ -68,8 +68,8 @@ class _Reference(NamedTuple):
 def _references(text: str) -> Iterator[_Reference]:
     """Yield the references in a text, first to last.
 
-    By hand: a regular expression takes the fourth power of the length of some texts, and whoever
-    may validate a config chooses them.
+    A regular expression is not used, because its time grows with the fourth power of the length of
+    some texts, and any user that may validate a config chooses the texts.
     """
     end = 0
     while (begin := text.find("${", end)) >= 0:
@@ -148,7 +148,7 @@ class AllowedPaths:
 
 
 class FileConfigProvider(ConfigProvider):
-    """Reads keys of a .properties file (UTF-8), each time anew."""
+    """Reads keys of a .properties file (UTF-8), again at each lookup."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
         self._allowed = AllowedPaths(prefix + ALLOWED_PATHS, parameters.get(ALLOWED_PATHS))
@@ -217,7 +217,7 @@ class EnvVarConfigProvider(ConfigProvider):
 
 
 class VaultConfigProvider(ConfigProvider):
-    """Reads secrets from HashiCorp Vault (`connect.config.vault`), each time anew."""
+    """Reads secrets from HashiCorp Vault (`connect.config.vault`), again at each lookup."""
 
     def __init__(self, parameters: Mapping[str, str], prefix: str) -> None:
         self._client = VaultClient(VaultSettings.from_parameters(parameters, prefix))

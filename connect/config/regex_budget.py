@@ -1,4 +1,4 @@
-"""How much work the compilation of regular expressions may be, and who does it when.
+"""Limits the compilation of regular expressions, and decides which thread compiles when.
 
 To compile a long pattern takes the CPU for up to a second or two, and for parts of that no other
 thread runs. Therefore one thread at a time compiles long patterns, and all the patterns of one
@@ -34,14 +34,14 @@ MOST_RANGES = 16_384
 """Ranges in the character classes of a pattern, `[a-z]` being one and `\\p{L}` some 650. To compile
 twice as many took up to 1.2 s of CPU."""
 SHORT = 1_000
-"""Characters, and ranges: 50 ms."""
+"""Limit of characters, and of ranges, of a short pattern: 50 ms."""
 _EACH = 16
-"""Even the shortest pattern takes as long as so many characters of a long one."""
+"""Even the shortest pattern takes as long as this many characters of a long one."""
 _PER_REQUEST = 8 * LONGEST
 _WAIT_S = 10.0
-"""Of a request, for all its turns together."""
+"""How long a request may wait for all its turns together."""
 _CONNECTOR_WAIT_S = 60.0
-"""Of a connector that starts, for one turn: six requests that wait as long as they may."""
+"""How long a connector that starts may wait for one turn: six times as long as a request."""
 
 _turn = threading.Lock()
 
@@ -52,15 +52,15 @@ class TooMuch(ValueError):
 
 @dataclass
 class RegexBudget:
-    """What one request has compiled. Used by the request's thread alone."""
+    """Counts what one request has compiled. Used only by the request's thread."""
 
     left: int
     wait_s: float
     compiled: dict[str, Any] = field(default_factory=dict)
-    """By pattern: several rules look at the same one."""
+    """Compiled patterns by their text, because several rules use the same one."""
 
     def take(self, characters: int) -> None:
-        """Raises `TooMuch`."""
+        """Count this work. Raises `TooMuch` if it exceeds the budget."""
         self.left -= characters + _EACH
         if self.left < 0:
             raise TooMuch(
@@ -115,8 +115,9 @@ def turn(size: int) -> Iterator[None]:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """The compiler makes some hundred thousand objects, which it needs until its end. To look for
-    garbage among them stops all threads, for longer than anything else it does."""
+    """Run the block without garbage collection. The compiler creates some hundred thousand objects
+    and needs them until its end. A collection among them would stop all threads, for longer than
+    any other step."""
     if not gc.isenabled():
         yield
         return

@@ -1,5 +1,5 @@
-"""Config keys that say who may use a worker's REST API. Kafka has none of them; where it has the
-same setting for brokers, the name ends as there."""
+"""Config keys that say who may use a worker's REST API. Kafka has none of them. A key that matches
+a broker setting ends with that setting's name."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def remember_secret(value: str) -> None:
 
 def remember(secrets: Iterable[str]) -> None:
     """Remember secrets, such as a token that was just fetched, in each form that texts may quote
-    them in. The oldest of very many go, and none longer than 256 KiB is kept."""
+    them in. If there are too many, the oldest are dropped, and none longer than 256 KiB is kept."""
     global _search
     new = [form for text in secrets for form in _forms(text) if form not in _known]
     if not new:

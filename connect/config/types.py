@@ -24,7 +24,7 @@ __all__ = [
 
 HIDDEN = "[hidden]"
 _SHOWN = 1_000
-"""Characters of a wrong value in its error."""
+"""How many characters of a wrong value its error shows."""
 
 _JAVA_TRIM = "".join(chr(code) for code in range(0x21))
 _BLANKS = " \t\n\x0b\f\r"

@@ -69,7 +69,7 @@ class VaultSettings:
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, str], prefix: str) -> VaultSettings:
-        """Raises `ConfigError` for an invalid parameter."""
+        """Parse the parameters. Raises `ConfigError` for an invalid one."""
         url = parameters.get("url", "").strip().rstrip("/")
         parts = urlsplit(url)
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK

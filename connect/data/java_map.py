@@ -45,7 +45,7 @@ def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict
 
 @lru_cache(maxsize=1024)
 def _name_order(names: tuple[Any, ...], buckets: int) -> Iterable[Any]:
-    """Return the order of these names. Records of one topic have the same."""
+    """Return the order of these names. Records of one topic have the same names."""
     return _order(names, buckets)
 
 
@@ -93,7 +93,7 @@ def _hash(key: object) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _name_hash(name: str) -> int:
-    """Return the hash code of a name. Those of one record come again in the next."""
+    """Return the hash code of a name. The names of one record come again in the next one."""
     return _string_hash(name)
 
 

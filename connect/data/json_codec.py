@@ -86,7 +86,7 @@ def refuse_constant(name: str) -> float:
 
 
 class _Names(dict[str, str]):
-    """The names of objects as JSON. Those of one record come again in the next."""
+    """The names of objects as JSON. The names of one record come again in the next one."""
 
     def __missing__(self, name: str) -> str:
         if not isinstance(name, str):
@@ -129,7 +129,7 @@ class _Writers(dict[type, Callable[[Any], str]]):
 
 
 class _AllWriters(_Writers):
-    """Also writes what is like one of these types."""
+    """Also writes values of classes that are derived from, or similar to, these types."""
 
     def __missing__(self, kind: type) -> Callable[[Any], str]:
         for classes, writer in (

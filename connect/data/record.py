@@ -93,7 +93,8 @@ class ConnectRecord:
 
 @cache
 def _open(record_class: type[ConnectRecord]) -> tuple[Any, Callable[[object], tuple[object, ...]]]:
-    """Return a class with the same fields that can be changed, and what reads all of them.
+    """Return a class with the same fields that can be changed, and a function that reads all of
+    them.
 
     A frozen dataclass sets its fields through `object.__setattr__`, which takes most of the time
     of a transformation. An instance of the other class has the same layout and becomes a record.

@@ -152,8 +152,8 @@ _HELP: Mapping[str, Mapping[str, str]] = {
     },
     MIRROR_FLOW_GROUP: {
         "on-spark": "1 if Spark copies, 0 if the worker does. Not in Java's MirrorMaker 2.",
-        "source-late-seconds-total": "Seconds by which answers to fetches came later than source "
-        "brokers may wait, where that is a second or more. Not in Java's MirrorMaker 2.",
+        "source-late-seconds-total": "Seconds by which fetch responses came later than source "
+        "brokers may wait, if they were late by a second or more. Not in Java's MirrorMaker 2.",
         "record-age-seconds": "Ages of records when read: all records of a batch count with the "
         "newest one's. Not in Java's MirrorMaker 2.",
         "replication-latency-seconds": "Times from records' timestamps to the target's "

@@ -81,7 +81,7 @@ class ConnectClusterState(Protocol):
 
 
 class ConnectRestExtensionContext(Protocol):
-    """What an extension gets to register its parts. For `register` only."""
+    """Registers the parts of an extension. For use in `register` only."""
 
     @property
     def cluster_state(self) -> ConnectClusterState:
@@ -92,7 +92,7 @@ class ConnectRestExtensionContext(Protocol):
 
     def add_middleware(self, make: Callable[[Any], Any]) -> None:
         """Let every request of the main listeners pass an ASGI application. `make` gets the next
-        one and returns it. Those that were added first see a request first, after the worker's own
+        one and returns it. The first one added sees a request first, after the worker's own
         authentication."""
 
 
@@ -106,7 +106,7 @@ class ConnectRestExtension(ABC):
 
     @abstractmethod
     def register(self, context: ConnectRestExtensionContext) -> None:
-        """Add routers and middlewares. What it raises ends the start of the worker."""
+        """Add routers and middlewares. An exception ends the start of the worker."""
 
     def close(self) -> None:  # noqa: B027 - optional hook
         """Release resources when the worker stops."""

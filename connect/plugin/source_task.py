@@ -44,7 +44,8 @@ class SourceTask(ABC):
     def transforms_records(cls) -> bool:
         """Return whether the connector's `transforms` apply to the records of `poll`.
 
-        False: they are the connector's own bookkeeping, and its `transforms` mean other records.
+        False: they are the connector's own bookkeeping, and its `transforms` are meant for other
+        records.
         """
         return True
 

@@ -25,8 +25,8 @@ __all__ = [
 
 _RUNS = frozenset({State.RUNNING, State.PAUSED})
 _WELL = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
-"""Intended states. In any other state (FAILED, UNASSIGNED, RESTARTING) work waits that does not
-run."""
+"""Intended states. Any other state (FAILED, UNASSIGNED, RESTARTING) means that work waits and does
+not run."""
 
 
 def _is_well(status: Status) -> bool:

@@ -51,7 +51,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class TaskStateInfo:
-    """A task's status. What is None is omitted, and so is the `version` "undefined"."""
+    """A task's status. Fields that are None are omitted, and so is the `version` "undefined"."""
 
     id: int
     state: str

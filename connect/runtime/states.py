@@ -64,7 +64,7 @@ class Status:
     """An instance's state since `since_ms` (epoch).
 
     `trace` is the text of a failure, or of a problem while the rest runs. `version` is the
-    plugin's, None without a plugin.
+    plugin's; None if there is no plugin.
     """
 
     state: State

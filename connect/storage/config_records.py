@@ -140,7 +140,7 @@ class RestartRequest:
     def impact(self) -> int:
         """The rank of the request by the amount it restarts.
 
-        Of two pending requests for a connector, the higher one counts.
+        If two requests for a connector are pending, the one with the higher rank counts.
         """
         return 2 * (not self.only_failed) + self.include_tasks
 

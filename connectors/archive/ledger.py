@@ -49,7 +49,7 @@ class ArchivedRange:
     records, aborted records, or were removed by compaction. `lost`: offsets at the beginning of the
     range that the source had deleted before. `bytes`: of keys, values and headers as in the log.
     `checksum`: of the records (`connectors.mirror.compare.record_streams.checksum`). `file`: in the
-    archive's directory; None without records.
+    archive's directory; None if the range has no records.
     """
 
     topic: str
@@ -82,8 +82,8 @@ class ArchivedRange:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What one commit adds. `topics`: those that are new or have changed. `staged`: where its files
-    were written, by their final names; they are moved after the commit."""
+    """The additions of one commit. `topics`: the topics that are new or have changed. `staged`:
+    where its files were written, by their final names; they are moved after the commit."""
 
     version: int
     at_ms: int

@@ -48,7 +48,7 @@ class SourceSetup:
 
 @dataclass(slots=True)
 class Measure:
-    """What a task read, as in `ArchivedRange`."""
+    """Measures of the records that a task read, with the fields of `ArchivedRange`."""
 
     records: int = 0
     bytes: int = 0
@@ -94,7 +94,7 @@ def range_reader(
 def _rows(
     setup: SourceSetup, key: TopicPartition, start: int, end: int, measure: Measure
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a range. If the source has deleted its beginning, only of the rest."""
+    """Yield the rows of a range. If the source has deleted the beginning, yield only the rest."""
     settings = wire_settings(setup.consumer)
     link = ClusterLink(settings, lambda: None, name="archive", topics={key[0]})
     with closing(link):

@@ -201,7 +201,7 @@ class RestoreSurvey:
         return bool(self._store.ledger.files(key, first, end))
 
     def looked_again(self, facts: ClusterFacts) -> ClusterFacts:
-        """An archive loses nothing."""
+        """Return the same facts: an archive loses nothing."""
         return facts
 
     def states(

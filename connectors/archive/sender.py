@@ -117,7 +117,7 @@ class ArchiveSender:
                 raise BatchRefused(told, too_large=found.error in _TOO_LARGE)
             raise OutcomeUnknown(told)
         if found.base_offset < 0:
-            raise OutcomeUnknown(f"{key[0]}-{key[1]}: the target named no offset of a batch")
+            raise OutcomeUnknown(f"{key[0]}-{key[1]}: the target returned no offset for a batch")
         self._sequences[key] = sequence + len(tails)
         return found.base_offset
 

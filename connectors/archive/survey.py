@@ -38,7 +38,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 @dataclass(slots=True)
 class ArchivePlan:
-    """What is to be archived now: to the ends of the logs."""
+    """The offsets to archive now, up to the ends of the logs."""
 
     topics: dict[str, ArchivedTopic] = field(default_factory=dict)
     jobs: list[PartitionJob] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Archived keys and values unpacked by a schema, in columns beside their bytes.
 
-The bytes stay as they are, so a restore needs no schema. What does not parse has no unpacked value,
-and is marked and counted. Runs on the driver: the columns are Spark's own expressions.
+The bytes stay as they are, so a restore needs no schema. A value that does not parse is not
+unpacked, and is marked and counted. Runs on the driver: the columns are Spark's own expressions.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read_schema(path: Path, *, headed: bool = True) -> FileSchema:
 
 @dataclass(frozen=True, slots=True)
 class Unpacking:
-    """What an archive unpacks. `schemas`: by column, `key` and `value`."""
+    """Unpacks the keys and values of an archive. `schemas`: by column, `key` and `value`."""
 
     schemas: Mapping[str, FileSchema] = field(default_factory=dict)
 

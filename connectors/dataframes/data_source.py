@@ -1,4 +1,4 @@
-"""The data source `kafka_mirror`: what Spark calls of it, on the driver and on executors.
+"""The data source `kafka_mirror`: the methods that Spark calls, on the driver and on executors.
 
 The driver's Python process plans: it reads the file and cuts the table into slices, which name
 topic partitions, offsets or row ids, never rows. Executors read the slices. A reader is sent to
@@ -66,7 +66,8 @@ class KafkaMirrorDataSource(DataSource):
         if not SCHEMAS[name].stream:
             growing = ", ".join(each for each, table in SCHEMAS.items() if table.stream)
             raise ConfigError(
-                f"Table {name} cannot be streamed, because it is a state: use spark.read, or "
+                f"Table {name} cannot be streamed, because it shows a current state: use "
+                "spark.read, or "
                 f"stream one of {growing}"
             )
         return _StreamReader(name, flow, schema)
@@ -114,7 +115,7 @@ class _StreamReader(DataSourceStreamReader):
         if any(end.get(place, 0) < offset for place, offset in start.items()):
             raise ConnectError(
                 f"Table {self._table} of {self._flow.name} ends at {end}, before {start}, where "
-                "this query stopped: its topic or history was made anew. Start the query with a "
+                "this query stopped: its topic or history was re-created. Start the query with a "
                 "new checkpoint"
             )
         return list(self._read_by.new_slices(self._flow, start, end))

@@ -56,7 +56,7 @@ _SOURCE: tuple[Column, ...] = (
 )
 _COPY: Column = ("target_topic", _TEXT, "the topic's name on the target")
 _RECORD: tuple[Column, ...] = (
-    ("offset", _LONG, "the offset of the record that says so"),
+    ("offset", _LONG, "the offset of the record in that topic"),
     ("timestamp", _TIME, "the timestamp of that record"),
 )
 _HISTORY: tuple[Column, ...] = (

@@ -46,7 +46,7 @@ __all__ = ["FlowProps", "MoveClusters", "MovePlan", "MovedOffset", "commit_moves
 _LOG = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[\w.-]+")
-"""A group that a pattern may name, rather than describe."""
+"""A pattern that is the plain ID of one group."""
 
 _CLOSE_S = 2.0
 _CONTACT_S = 8.0
@@ -280,7 +280,8 @@ def _placed(row: MovedOffset, place: Place | None) -> MovedOffset:
 
 
 def _checkpointed(clusters: MoveClusters, groups: TextPattern, deadline: Deadline) -> MovePlan:
-    """Return the offsets in the forward flow's checkpoints, as exact as the offset map knows them.
+    """Return the offsets in the forward flow's checkpoints, refined by the offset map where that is
+    more exact.
 
     The groups may have committed since. How many records they re-read is therefore not known.
     """

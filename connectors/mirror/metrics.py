@@ -26,7 +26,7 @@ from connect.topic_partition import TopicPartition
 __all__ = ["CopyTotals", "PartitionMetrics", "TaskPartitionMetrics"]
 
 _CLOCKS_MS = 60_000
-"""Clocks that differ by less are no trouble."""
+"""Smaller differences between clocks do not matter."""
 
 _LATELY_MS = 24 * 3_600_000
 
@@ -367,14 +367,14 @@ class TaskPartitionMetrics:
         self._remove: Callable[[], None] = lambda: None
 
     def register(self, registry: MetricRegistry, task: str) -> None:
-        """`task`: its name, for the log."""
+        """Register the metrics of all partitions. `task`: its name, for the log."""
         self._remove = registry.register_samples(f"partitions of {task}", self._read)
 
     def add(self, key: TopicPartition, metrics: PartitionMetrics) -> None:
         self._shown[key] = metrics
 
     def forget(self, key: TopicPartition) -> None:
-        """Show a partition no more, if it is shown."""
+        """Stop showing a partition, if it is shown."""
         self._shown.pop(key, None)
 
     def close(self) -> None:

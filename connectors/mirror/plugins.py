@@ -78,5 +78,5 @@ def _short_name(config: Mapping[str, str]) -> str:
 
 
 def _names(connector: type) -> tuple[str, str]:
-    """Java accepts a class name with and without `Connector`."""
+    """Return the names of a class: Java accepts each with and without `Connector`."""
     return connector.__name__, connector.__name__.removesuffix("Connector")

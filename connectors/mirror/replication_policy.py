@@ -370,8 +370,8 @@ class OffsetTopics(NamedTuple):
 
 
 def offset_topics(props: Mapping[str, str]) -> OffsetTopics:
-    """Those of the flow with these connector properties. Both are named after the cluster that
-    does not host them."""
+    """Return the topics of the flow with these connector properties. Both are named after the
+    cluster that does not host them."""
     policy, side = replication_policy(props), offset_syncs_side(props)
     other = (
         props.get("target.cluster.alias", "target") if side == "source" else props[SOURCE_ALIAS_KEY]

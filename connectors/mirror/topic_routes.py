@@ -1,8 +1,8 @@
 """The transformations in a mirror's properties, as far as they rename topics.
 
-The worker runs a connector's transformations (`connect.plugin.RecordTransforms`). Whoever names the
-flow's topics needs to know which of them change names: the topic refresh, config sync, checkpoints,
-audits. They all ask the replication policy, which asks here. Thread-safe.
+The worker runs a connector's transformations (`connect.plugin.RecordTransforms`). Code that names
+the flow's topics needs to know which of them change names: the topic refresh, config sync,
+checkpoints, audits. They all ask the replication policy, which asks here. Thread-safe.
 """
 
 from __future__ import annotations

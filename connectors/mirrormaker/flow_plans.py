@@ -65,7 +65,7 @@ def plan_flows(config: MirrorMakerConfig, clusters: Sequence[str] | None = None)
 
 
 def _check_spark(plans: Sequence[FlowPlan]) -> None:
-    """Raise `ConfigError` if flows configure different Spark sessions, or one that cannot be.
+    """Raise `ConfigError` if flows configure different Spark sessions, or one that cannot exist.
 
     A flow without `spark.*` uses the session of the others, unless Spark is to copy it: then it
     names the default."""

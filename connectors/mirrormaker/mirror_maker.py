@@ -219,8 +219,8 @@ class MirrorMaker:
         return {flow.plan.name: flow.statuses() for flow in self._flows.values()}
 
     def group_status(self, connector: str) -> Mapping[str, Callable[[], ConnectorStatus]]:
-        """Return, by flow, what asks all workers of the flow for the status of one connector. See
-        `MirrorFlow.group_status`."""
+        """Return, by flow, a function that asks all workers of the flow for the status of one
+        connector. See `MirrorFlow.group_status`."""
         return {name: partial(flow.group_status, connector) for name, flow in self._flows.items()}
 
     def source_configs(self) -> Mapping[tuple[str, str], Mapping[str, str]]:

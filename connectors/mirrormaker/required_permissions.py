@@ -64,7 +64,8 @@ class Feature(Enum):
 
 
 READERS = frozenset({Feature.AUDIT, Feature.LAG, Feature.WHY, Feature.TRANSLATE})
-"""Programs that a principal of their own may run: their rows are all that they need."""
+"""Programs that may run with a principal of their own, which needs only the permissions in their
+rows."""
 
 TOOLS = READERS | {
     Feature.BACKFILL,
@@ -73,11 +74,11 @@ TOOLS = READERS | {
     Feature.COMMIT,
     Feature.PAUSE,
 }
-"""Programs beside the flow. Those that are no readers need the rows of copying or of translation,
-too."""
+"""Programs beside the flow. Programs other than `READERS` also need the rows of copying or of
+translation."""
 
 OTHERS = frozenset({Feature.SINK, Feature.DEAD_LETTERS, Feature.SOURCE, Feature.MIRRORMAKER_1})
-"""What is no part of a flow of MirrorMaker 2."""
+"""Features that do not belong to a flow of MirrorMaker 2."""
 
 
 class Pattern(NamedTuple):
@@ -192,7 +193,7 @@ def _beside_syncs(names: FlowNames) -> Side:
 _TOPIC, _GROUP = Resource.TOPIC, Resource.GROUP
 
 _OWN = (_CREATE, _READ, _WRITE)
-"""The operations on a topic of the mirror's own."""
+"""The operations on one of the mirror's own topics."""
 
 _SYNCS, _MAP = _one(lambda n: n.offset_syncs), _one(lambda n: n.offset_map)
 _PROVENANCE, _CHECKPOINTS = _one(lambda n: n.provenance), _one(lambda n: n.checkpoints)

@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 
 def start_spark(flows: Iterable[tuple[str, Mapping[str, str]]]) -> None:
     """Begin to start the session of the first of these flows that Spark copies, and return at once.
-    `flows`: names, and configs of source connectors. What prevents a session is the task's to
-    report.
+    `flows`: names, and configs of source connectors. The task reports the reason if no session is
+    possible.
 
     It is started with all that any of the flows needs, because a session that copies would first
     have to be drained before it can be restarted with more."""
@@ -54,7 +54,8 @@ def _start(name: str, props: Mapping[str, str], *, kafka: bool, frames: bool) ->
     leases: list[SparkLease] = []
 
     def release() -> None:
-        """The session stays for its idle time, in which the task takes its own lease."""
+        """Release the session. It stays for its idle time, in which the task takes its own
+        lease."""
         for lease in leases:
             lease.release()
 

@@ -26,8 +26,8 @@ __all__ = ["BatchCopier", "OnRefused"]
 _LOG = logging.getLogger(__name__)
 
 OnRefused = Callable[[TopicPartition, int, int, str], bool]
-"""(source partition, first offset, last offset, reason): records that the target refused for good,
-or that cannot be read. Returns whether to go on without them."""
+"""(source partition, first offset, last offset, reason): records that the target rejected
+permanently, or that cannot be read. Returns whether to go on without them."""
 
 _TURN_S = 0.1
 
@@ -110,7 +110,7 @@ class BatchCopier:
                 self._history.forget(key)
 
     def step(self, timeout_s: float) -> None:
-        """Copy for one turn; waits at most so long for something to do."""
+        """Copy for one turn; waits at most this long for something to do."""
         self._engine.step(timeout_s)
         if self._history is not None:
             partitions = self._engine.partitions
@@ -141,7 +141,7 @@ class BatchCopier:
         return any(partition.behind_stored for partition in self._engine.partitions)
 
     def refusal(self) -> str | None:
-        """Return why a partition can never go on without a person; None if all can."""
+        """Return why a partition can never continue without manual action; None if all can."""
         for partition in self._engine.partitions:
             if partition.state is CopyState.BLOCKED and partition.target_error:
                 return f"{partition.source[0]}-{partition.source[1]}: {partition.target_error}"

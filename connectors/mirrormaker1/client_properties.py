@@ -93,7 +93,7 @@ OLD_CONSUMER_KEYS: Mapping[str, OldKey] = {
     "autocommit.interval.ms": OldKey(None, "use --offset.commit.interval.ms"),
     "auto.commit.interval.ms": OldKey(None, "use --offset.commit.interval.ms"),
     "enable.auto.commit": OldKey(None, "offsets are committed after the target acknowledged"),
-    "consumer.timeout.ms": OldKey(None, "the mirror waits for new records without an end"),
+    "consumer.timeout.ms": OldKey(None, "the mirror waits for new records without a time limit"),
     "consumer.id": OldKey("client.id"),
     "shallow.iterator.enable": OldKey(None, _BYTES_ARE_FORWARDED),
     "shallowiterator.enable": OldKey(None, _BYTES_ARE_FORWARDED),
@@ -126,8 +126,8 @@ OLD_PRODUCER_KEYS: Mapping[str, OldKey] = {
     "max.message.size": OldKey("max.request.size"),
     "buffer.size": OldKey("send.buffer.bytes"),
     "send.buffer.size": OldKey("send.buffer.bytes"),
-    "message.send.max.retries": OldKey(None, "a send is retried without an end"),
-    "num.retries": OldKey(None, "a send is retried without an end"),
+    "message.send.max.retries": OldKey(None, "a send is retried without limit"),
+    "num.retries": OldKey(None, "a send is retried without limit"),
     "topic.metadata.refresh.interval.ms": OldKey("metadata.max.age.ms"),
     "connect.timeout.ms": OldKey("socket.connection.setup.timeout.ms"),
     "socket.timeout.ms": OldKey("request.timeout.ms"),
@@ -147,7 +147,7 @@ OLD_PRODUCER_KEYS: Mapping[str, OldKey] = {
     "queue.buffering.max.messages": OldKey(None, _NO_QUEUE),
     "block.on.buffer.full": OldKey(None, "a full buffer makes the mirror wait; nothing is dropped"),
     "batch.num.messages": OldKey(None, _BYTES_ARE_FORWARDED),
-    "compressed.topics": OldKey(None, "the compression is that of all topics"),
+    "compressed.topics": OldKey(None, "one compression applies to all topics"),
     "serializer.class": OldKey(None, "records are handled as bytes"),
     "key.serializer.class": OldKey(None, "records are handled as bytes"),
     "partitioner.class": OldKey(
@@ -192,7 +192,7 @@ def producer(name: str, given: Mapping[str, str]) -> ClientFile:
     properties.setdefault("acks", "all")
     for key in ("delivery.timeout.ms", "retries"):
         if key in properties:
-            warnings.append(f"{name}: {key} has no effect: a send is retried without an end")
+            warnings.append(f"{name}: {key} has no effect: a send is retried without limit")
             del properties[key]
     properties["delivery.timeout.ms"] = "2147483647"
     return ClientFile(properties, tuple(warnings))

@@ -99,7 +99,8 @@ class Lookup:
         self._target.close()
 
     def _meet(self, side: str, admin: Admin) -> None:
-        """The first contact. librdkafka would retry for ever without a word about the cause."""
+        """Make the first contact, because librdkafka would retry forever without reporting the
+        cause."""
         props = self._unmet.get(side)
         if props is None:
             return

@@ -1,4 +1,5 @@
-"""How far a consumer group, or a flow of MirrorMaker 2, is behind the source: one row a partition.
+"""How far a consumer group, or a flow of MirrorMaker 2, is behind the source: one row per
+partition.
 
 The rows are those of Kafka 0.8's ConsumerOffsetChecker. Calls block.
 """

@@ -1,9 +1,9 @@
-"""What people add to MirrorMaker 1: message handlers and rebalance listeners, as Python classes.
+"""Extensions of MirrorMaker 1: message handlers and rebalance listeners, as Python classes.
 
 A class is named `module:Class`, or by its entry point. With `--message.handler.args` or
-`--rebalance.listener.args` it is made with that string, else with nothing, as in Java. All methods
-are called on the thread of the source that the records come from, so a handler of several sources
-must be thread-safe.
+`--rebalance.listener.args` it is created with that string, otherwise without arguments, as in Java.
+All methods are called on the thread of the source that the records come from, so a handler of
+several sources must be thread-safe.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class MessageHandler(ABC):
 
 
 class RebalanceListener:
-    """Is told when partitions of the source come and go (Java: ConsumerRebalanceListener)."""
+    """Is notified when partitions of the source are assigned and revoked (Java:
+    ConsumerRebalanceListener)."""
 
     def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Called before records of these (topic, partition) pairs are copied."""
@@ -79,7 +80,8 @@ class RebalanceListener:
         """Called after their last records were acknowledged and their offsets committed."""
 
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called when other members may have them already. By default as if revoked."""
+        """Called when other members may have the partitions already. By default, calls
+        `on_partitions_revoked`."""
         self.on_partitions_revoked(partitions)
 
 
@@ -101,7 +103,7 @@ def load_plugin(
         return make() if argument is None else make(argument)
     except Exception as error:
         raise ConfigError(
-            f"Invalid value {name} for {option}: making it failed: {error}"
+            f"Invalid value {name} for {option}: creating it failed: {error}"
         ) from error
 
 

@@ -42,7 +42,7 @@ _BAD_RECORD = frozenset(
         ErrorCode.INVALID_TIMESTAMP,
     }
 )
-"""Errors that a record, or another one of its batch, has for its own sake."""
+"""Errors that are caused by a record itself, or by another record of its batch."""
 
 _PURGED = (confluent_kafka.KafkaError._PURGE_QUEUE, confluent_kafka.KafkaError._PURGE_INFLIGHT)
 
@@ -138,7 +138,7 @@ class RecordCopier:
 
     def rewind(self) -> dict[TopicPartition, int]:
         """Forget what was consumed but not acknowledged. Return the offsets at which the partitions
-        must be consumed anew. Call after `flush`."""
+        must be consumed again. Call after `flush`."""
         self._rewind_s = None
         self._backlog.clear()
         self._ready.clear()

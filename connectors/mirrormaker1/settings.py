@@ -22,7 +22,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """What all sources have in common. `producer`: today's Java producer properties. `handler`
+    """The settings that all sources share. `producer`: today's Java producer properties. `handler`
     None: records are copied as they are."""
 
     target_name: str

@@ -298,7 +298,7 @@ class SourceMirror:
             _LOG.error("%s: stopping, because --abort.on.send.failure=true: %s", self.name, reason)
 
     def _refused(self, key: TopicPartition, first: int, last: int, reason: str) -> bool:
-        """Judge records that the target refused for good: stop, or skip them."""
+        """Judge records that the target rejected permanently: stop, or skip them."""
         if self._settings.abort_on_send_failure:
             self._fail(reason)
             return False
@@ -353,7 +353,7 @@ class SourceMirror:
         self._listener.on_partitions_lost(partitions)
 
     def _await(self, partitions: Collection[TopicPartition]) -> None:
-        """Look these partitions up now; they are copied when the answer is there."""
+        """Look these partitions up now; they are copied once the lookup has ended."""
         self._undecided.update(partitions)
         # An answer to an earlier question may have older offsets.
         self._asked_for -= frozenset(partitions)

@@ -27,7 +27,8 @@ def map_batches(
     work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: str,
 ) -> DataFrame:
-    """Return what `work` makes of the rows of each partition. `schema`: of its rows, as DDL."""
+    """Return the rows that `work` yields for the rows of each partition. `schema`: the schema of
+    the returned rows, as DDL."""
     kind: Any = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     column: Any = UserDefinedFunction(work, returnType=schema, evalType=kind)(
         *[frame[name] for name in frame.columns]

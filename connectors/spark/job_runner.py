@@ -206,7 +206,7 @@ class PeriodicJob:
         )
 
     def _session_ready(self) -> None:
-        """Called on the session's thread when a start has ended, well or not."""
+        """Called on the session's thread when a start has succeeded or failed."""
         if self._spark.waiting:
             self._loop.wake()
 

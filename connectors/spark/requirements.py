@@ -58,8 +58,8 @@ def missing_pyspark() -> str | None:
 
 
 def why_no_spark() -> str | None:
-    """Why a Spark driver cannot run on this machine, with the remedy; None if it can. Starts each
-    Java that it finds once, to ask for its version."""
+    """Return why a Spark driver cannot run on this machine, with the remedy; None if it can. Starts
+    each Java that it finds once, to ask for its version."""
     has_java = is_submitted() or find_java(before=TOO_NEW_JAVA)
     return missing_pyspark() or (None if has_java else NO_JAVA)
 

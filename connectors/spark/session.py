@@ -121,15 +121,15 @@ class SharedSession:
         """Take a lease and return at once. The session starts now if `wanted`, otherwise with the
         lease's first `want`.
 
-        `props`: properties whose `spark.*` configure it. While others have a lease theirs count,
-        and the log says what of these has no effect; where nobody has any more, it is started
-        anew. Of their idle timeouts the longest counts. `kafka`: with Spark's Kafka source;
-        `frames`: with what Python data sources need, also on executors. `on_ready`: called on the
-        owner's thread for each session that becomes ready while wanted; `on_failed`: there too, for
-        each start that fails; both must not block. `background`: for work that can wait. While all
-        users are so, a session on this machine has the lowest CPU priority. Raises `ConfigError`
-        for properties that no session can be made of, and, unless `background`, for another master
-        than that of the session that others use.
+        `props`: properties whose `spark.*` configure it. While others have a lease, their
+        properties count, and the log names those of these that have no effect. Once nobody has a
+        lease, the session is started again with these. The longest idle timeout counts. `kafka`:
+        with Spark's Kafka source; `frames`: with what Python data sources need, also on executors.
+        `on_ready`: called on the owner's thread for each session that becomes ready while wanted;
+        `on_failed`: there too, for each start that fails; both must not block. `background`: for
+        work that can wait. While all users are so, a session on this machine has the lowest CPU
+        priority. Raises `ConfigError` for properties that no session can be made of, and, unless
+        `background`, for another master than that of the session that others use.
         """
         needs = SessionNeeds(kafka, frames, background)
         lease = SparkLease(self, on_ready, on_failed, needs)
@@ -238,7 +238,7 @@ class SharedSession:
             if self._session is None or self._suits(lease) or running is None:
                 return self._state
             missing = running.lacks(lease.needs) or "this user's properties"
-        reason = f"others use it without {missing}; it is restarted when they rest"
+        reason = f"others use it without {missing}; it is restarted once they are idle"
         return SparkState(SparkPhase.BUSY, self._state.master, reason)
 
     def is_asked_back(self) -> bool:

@@ -18,8 +18,8 @@ __all__ = ["SessionNeeds", "SessionSettings", "SparkLease"]
 
 @dataclass(frozen=True, slots=True)
 class SessionNeeds:
-    """What a user needs. `kafka`: Spark's Kafka source; `frames`: what Python data sources need,
-    also on executors; `background`: no more than the lowest CPU priority."""
+    """The needs of a user. `kafka`: Spark's Kafka source; `frames`: the packages of Python data
+    sources, also on executors; `background`: the lowest CPU priority is enough."""
 
     kafka: bool
     frames: bool
@@ -28,8 +28,8 @@ class SessionNeeds:
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What a session is started with. `given`: the users' `spark.*`; `kafka` and `frames` as in
-    `SessionNeeds`; `background`: at the lowest CPU priority."""
+    """The settings with which a session is started. `given`: the users' `spark.*`; `kafka` and
+    `frames` as in `SessionNeeds`; `background`: at the lowest CPU priority."""
 
     given: dict[str, str]
     kafka: bool
@@ -63,9 +63,10 @@ class SparkLease:
         self.on_failed = on_failed
         self.needs = needs
         self.wanting = False
-        """Whether the user requests the session. The shared session's, with its lock."""
+        """Whether the user requests the session. Belongs to the shared session, whose lock guards
+        it."""
         self.holding = False
-        """Whether the user may be using the session. The shared session's, too."""
+        """Whether the user may be using the session. Belongs to the shared session, too."""
 
     def want(self, *, start: bool = True) -> SparkSession | None:
         """Request the session until `rest` or `release`.

@@ -30,7 +30,7 @@ class SparkPhase(Enum):
     STARTING = "starting"
     READY = "ready"
     BUSY = "busy"
-    """Ready, but without what one of its users needs; it is restarted when the others rest."""
+    """Ready, but without what one of its users needs; it is restarted once the others are idle."""
     IDLE = "idle"
     """Stopped because it was idle."""
     FAILED = "failed"

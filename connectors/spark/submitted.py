@@ -1,7 +1,7 @@
 """The driver's JVM of an application that `spark-submit` started: it runs this Python process.
 
-Its properties win over ours, because it was started with them. Those of the driver's JVM itself
-(its memory and options) are only `spark-submit`'s.
+Its properties win over ours, because it was started with them. The properties of the driver's JVM
+itself (its memory and options) come only from `spark-submit`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def submitted_properties() -> dict[str, str]:
 
 
 class SubmittedJvm:
-    """In the place of a `SparkJvm`. It ends with this process, not before."""
+    """Takes the place of a `SparkJvm`. It ends with this process, not before."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """`properties`: all of the session, with those of `spark-submit`."""
@@ -72,7 +72,7 @@ class SubmittedJvm:
         return "spark-submit has ended"
 
     def give_up(self) -> None:
-        """It runs already, so there is no start to cancel."""
+        """Do nothing: the JVM runs already, so there is no start to cancel."""
 
     def close(self, timeout: float) -> None:
         """Delete the directory. May be called repeatedly."""

@@ -1,5 +1,6 @@
-"""What `connect-mirror status` shows of a flow besides its lag: rates, losses, recent events, jobs
-and whether groups could move. Read from the pages of the dashboard, as far as they answer."""
+"""The details of a flow that `connect-mirror status` shows besides its lag: rates, losses, recent
+events, jobs and whether groups could move. They are read from the pages of the dashboard; pages
+that do not answer are named."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ _EXIT_CODES = (
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A subcommand. `adds`: what adds its options, in the order of --help. `codes`: its own exit
-    codes where an older command uses others. `level`: of its log."""
+    """A subcommand. `adds`: the functions that add its options, in the order of --help. `codes`:
+    its own exit codes, where an older command uses others. `level`: its log level."""
 
     name: str
     help: str

@@ -2,7 +2,7 @@
 
 The target state of the flow's connectors is written to the config topic of the flow's group, as a
 Connect worker's REST API does. All workers of the group, Java's too, follow it, also after a
-restart. Only who may write to that topic can pause a flow.
+restart. Only users that may write to that topic can pause a flow.
 """
 
 from __future__ import annotations

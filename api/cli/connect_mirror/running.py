@@ -15,7 +15,7 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 __all__ = ["RunningMirror", "add_url_option", "listener_url", "measured_rates"]
 
 TIMEOUT_S = 20.0
-"""Longer than a mirror asks its clusters for the offsets of groups."""
+"""Longer than a mirror takes to ask its clusters for the offsets of groups."""
 _RATE = re.compile(r"kafka_connect_mirror_mirrorsourceconnector_record_rate\{(.*)\} ([0-9.e+-]+)$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _EVERY_ADDRESS = ("0.0.0.0", "::")

@@ -35,7 +35,7 @@ _TOPIC_COLUMNS = ("partitions", "action", "replication", "configs")
 
 @dataclass(slots=True)
 class WorkerCheck:
-    """What a worker would find. `topics`: its internal ones."""
+    """The findings before a worker's start. `topics`: the worker's internal topics."""
 
     cluster: ClusterReport
     topics: list[TopicReport] = field(default_factory=list)

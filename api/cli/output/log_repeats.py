@@ -38,8 +38,8 @@ class _Period:
 
 
 class RepeatLimit(logging.Handler):
-    """Passes records on to `target`; of equal ones only the first few in a minute, and then their
-    number. DEBUG is not limited: whoever asks for it wants everything. Safe from any thread.
+    """Passes records on to `target`; of equal records only the first few in a minute, and then
+    their number. DEBUG is not limited, because its users want everything. Safe from any thread.
     """
 
     def __init__(self, target: logging.Handler, clock: Clock = SYSTEM_CLOCK) -> None:

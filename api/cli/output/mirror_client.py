@@ -190,7 +190,7 @@ def _row(row: MovedOffset) -> tuple[str, ...]:
 
 
 def _committed(plan: MovePlan, outcome: Mapping[str, str | None], ahead: Mapping[str, int]) -> str:
-    """Return the sentence that counts the groups by what became of them."""
+    """Return the sentence that counts the groups by the results of their commits."""
     done = [group for group, error in outcome.items() if error is None]
     translated = {row.group for row in plan.offsets if row.new_offset is not None}
     same = translated - outcome.keys() - ahead.keys()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveStatus", "print_status", "screen"]
 
 SHOWN_PARTITIONS, SHOWN_GROUPS = 15, 10
-"""Those shown, the most urgent first; `-o json` has all."""
+"""The partitions shown, the most urgent first; `-o json` has all."""
 
 _FLOW_COLUMNS = (
     "flow",
@@ -46,7 +46,7 @@ _GROUP_COLUMNS = ("group", "move to the target", "committed there", "read again"
 def print_status(
     status: MirrorStatus, output: str | None = None, out: TextIO | None = None
 ) -> None:
-    """Print the flows, and of each what is behind or wrong, what happened, jobs and groups."""
+    """Print each flow: its lagging and failed parts, recent events, jobs and groups."""
     printer = table_printer(out, output)
     printer.table("Flows", _FLOW_COLUMNS, [_flow_row(flow) for flow in status.flows])
     for flow in status.flows:

@@ -72,7 +72,7 @@ def _unreached(servers: str, trouble: str) -> WorkerCheck:
 
 
 def _add_topic(found: WorkerCheck, family: str, spec: TopicSpec, existing: int | None) -> None:
-    """Add a topic that exists with so many partitions, or that the worker would create."""
+    """Add a topic that exists with this number of partitions, or that the worker would create."""
     if existing is not None:
         found.topics.append(TopicReport(spec.name, spec.name, existing, EXISTS))
         return

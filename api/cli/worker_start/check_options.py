@@ -11,7 +11,7 @@ __all__ = ["add_check_options", "check_options"]
 
 
 def add_check_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add `--check`, which says `what`, and `-o` for its result."""
+    """Add `--check`, with the help text `what`, and `-o` for its result."""
     parser.add_argument("--check", action="store_true", help=what)
     add_output_option(parser, "format of --check (default: table on a terminal, otherwise tsv)")
 

@@ -45,9 +45,9 @@ class ClusterContact:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="cluster-contact", daemon=True)
         self.trouble: str | None = None
-        """Why the cluster is unreachable; None if it is not, or nobody has looked yet."""
+        """Why the cluster is unreachable; None if it is reachable, or was not checked yet."""
         self.attempts = 0
-        """How often somebody has looked."""
+        """How often the cluster was checked."""
 
     def start(self) -> None:
         self._thread.start()

@@ -39,20 +39,20 @@ router = APIRouter(tags=["worker"])
 
 @router.get("/health/live", response_model=WorkerStatus)
 def live() -> Response:
-    """Return 200: the process answers. Not a call of Kafka Connect."""
+    """Return 200: the process answers. Kafka Connect has no such call."""
     return _answer(200, "alive", "The process answers.")
 
 
 @router.get("/health/ready", response_model=WorkerStatus)
 async def ready(request: Request) -> Response:
-    """Return what `/health` returns: 200 while the worker is in its group. Not a call of Kafka
-    Connect."""
+    """Return what `/health` returns: 200 while the worker is in its group. Kafka Connect has no
+    such call."""
     return await _health(request, verbose=False)
 
 
 @router.get("/health", response_model=WorkerStatus)
 async def health(request: Request, verbose: JavaBoolean = False) -> Response:
-    """Return 200 healthy, 503 starting, or 500 unhealthy. Not a parameter of Kafka Connect:
+    """Return 200 healthy, 503 starting, or 500 unhealthy. Kafka Connect has no parameter `verbose`:
     `verbose=true` adds connectors, tasks and partitions once the worker is healthy."""
     return await _health(request, verbose=verbose)
 

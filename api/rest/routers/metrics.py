@@ -47,8 +47,8 @@ def _format(accept: str) -> PageFormat:
 
 
 def _weights(header: str) -> dict[str, float]:
-    """Return the names of an Accept or Accept-Encoding header with their weights, the highest of a
-    name that is there twice. A weight that is not a number counts as 0."""
+    """Return the names of an Accept or Accept-Encoding header with their weights, for a repeated
+    name the highest. A weight that is not a number counts as 0."""
     weights: dict[str, float] = {}
     for element in header.lower().split(","):
         name, *parameters = (part.strip() for part in element.split(";"))

@@ -1,8 +1,6 @@
-"""What the workers of a flow ask of each other in dedicated mode. The paths are those of
-`internal.py` behind the flow's aliases, as in MirrorMaker 2.
-
-The paths are MirrorMaker 2's: each starts with the flow's aliases. Requests are signed and never
-forwarded, because the signature is not forwarded either.
+"""Requests between the workers of a flow in dedicated mode. The paths are those of `internal.py`
+behind the flow's aliases, as in MirrorMaker 2. Requests are signed and never forwarded, because the
+signature is not forwarded either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the dashboard reads of the flows, below `/mirrors`. Any worker answers for the whole group.
+"""REST endpoints of the flows for the dashboard, below `/mirrors`. Any worker answers for the whole
+group.
 
 Answers have an ETag: a page that asks again with `If-None-Match` gets 304 while nothing changed.
 Lists have a limit, and are sorted and cut here.

@@ -29,8 +29,8 @@ __all__ = ["FlowStatuses", "router", "worker_flows", "worker_views"]
 log = logging.getLogger(__name__)
 
 FlowStatuses = Mapping[str, Sequence[Callable[[], ConnectorStatus]]]
-"""From each flow (`a->b`) to what asks all workers for the status of its source connectors. The
-application has a function that returns it, in `state.flows`."""
+"""For each flow (`a->b`), functions that ask all workers for the status of its source connectors.
+The application's `state.flows` is a function that returns this mapping."""
 
 router = APIRouter(prefix="/mirrors", responses=FAILURES, tags=["mirrors"])
 

@@ -36,7 +36,7 @@ from connect.protocol.error_codes import ErrorCode
 __all__ = ["missing_permissions"]
 
 _UNKNOWN_OPERATIONS = 31
-"""The bit of an answer that does not tell."""
+"""The bit of a response that lists no operations."""
 _REFUSED = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -60,9 +60,9 @@ def missing_permissions(
 ) -> list[Permission]:
     """Return those of `wanted` that the cluster refuses this client, in their order.
 
-    `props` are Java client properties. What the brokers are too old to tell is not returned, nor
-    Create for a topic that exists. Raises one of `connect.errors`. Blocks; safe to call from any
-    thread.
+    `props` are Java client properties. Permissions that the brokers are too old to report are not
+    returned, nor is Create for a topic that exists. Raises one of `connect.errors`. Blocks; safe to
+    call from any thread.
     """
     with closing(any_broker(wire_settings(props), deadline)) as connection:
         probe = _Probe(connection, deadline)
@@ -118,7 +118,8 @@ class _Probe:
         }
 
     def _questions(self) -> dict[Operation, Callable[[Names], Iterable[str]]]:
-        """Return, by operation, what asks for topics that do not exist or cannot be described."""
+        """Return, by operation, the question about topics that do not exist or cannot be
+        described."""
         return {
             Operation.READ: self._read,
             Operation.WRITE: self._write,
@@ -246,7 +247,7 @@ def _refused(answers: Iterable[Any], name: str) -> Sequence[str]:
 
 
 def _told(operations: object) -> set[int] | None:
-    """Return the codes of the operations that an answer lists; None if it does not tell."""
+    """Return the codes of the operations that an answer lists; None if it has no such list."""
     if not isinstance(operations, set) or _UNKNOWN_OPERATIONS in operations:
         return None
     return operations

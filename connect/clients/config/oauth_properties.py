@@ -255,8 +255,8 @@ def _unsecured_claims(module: LoginModule) -> dict[str, str]:
     }
     if "sub" not in claims:
         raise ConfigError(
-            f'Missing required configuration "{TOKEN_URL}": OAUTHBEARER needs an endpoint that '
-            f"(or, for tests, {_UNSECURED_CLAIM}sub in {JAAS_KEY})",
+            f'Missing required configuration "{TOKEN_URL}": OAUTHBEARER needs a token '
+            f"endpoint (or, for tests, {_UNSECURED_CLAIM}sub in {JAAS_KEY})",
             key=TOKEN_URL,
         )
     return claims

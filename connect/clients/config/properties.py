@@ -326,7 +326,7 @@ def _number_keys(
     minimum: int,
     *names: str,
 ) -> list[ConfigKey]:
-    """Return keys whose default is that of the settings field with the same name."""
+    """Return keys with the default of the settings field of the same name."""
     return [ConfigKey(name, kind, _defaults(settings, name), Range(minimum)) for name in names]
 
 

@@ -128,7 +128,7 @@ def _login_module(props: Mapping[str, str], mechanism: str) -> LoginModule:
 
 
 def _is_class(name: str) -> bool:
-    """Whether this is no piece of a password in a wrong place."""
+    """Whether this is a class name, and not a part of a password in a wrong place."""
     return name.endswith("LoginModule")
 
 

@@ -55,7 +55,7 @@ def why_unreachable(properties: Mapping[str, str], deadline: Deadline) -> Connec
 
 def need_login(properties: Mapping[str, str], deadline: Deadline) -> None:
     """Raise `AuthenticationFailed` or `ConfigError` if brokers refuse a client with these
-    properties for good. librdkafka would retry until a timeout without reporting it.
+    properties permanently. librdkafka would retry until a timeout without reporting it.
 
     Returns if a broker accepts the client, and if none can be asked.
     """

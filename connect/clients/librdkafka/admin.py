@@ -45,8 +45,8 @@ DEFAULT_TIMEOUT_S = 60.0
 """Java's default.api.timeout.ms."""
 
 _PATIENCE_S = 5.0
-"""So long the first query for offsets waits for a leader that does not answer; the next ones twice
-as long each."""
+"""How long the first query for offsets waits for a leader that does not answer; each later query
+waits twice as long."""
 
 
 # Topics that brokers themselves call internal (Java's `Topic`). Java's listings omit them too.
@@ -371,9 +371,11 @@ class Admin(AdminConnection):
         self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float
     ) -> dict[TopicPartition, Any]:
         """librdkafka queries the leaders in its cache, with their epochs, and keeps doing so after
-        an error. If its cache has no leader, it sends no query. A query waits for the leader that
-        it was made for: one that is away, until its timeout, though another leads by then. So each
-        has a part of the time only, and the leaders are looked up before the next."""
+        an error. If its cache has no leader, it sends no query.
+
+        A query waits for the leader that it was made for until its timeout, even if that broker is
+        down and another one leads by then. Each query therefore gets only a part of the time, and
+        the leaders are looked up again before the next one."""
         deadline = Deadline(timeout)
         patience, stale = _PATIENCE_S, False
         while True:
@@ -393,8 +395,9 @@ class Admin(AdminConnection):
                 self._look_up_leaders(deadline.remaining())
 
     def _look_up_leaders(self, timeout: float) -> None:
-        """Only a metadata request refreshes librdkafka's cache, and its own comes after minutes.
-        The request is for all topics because asking for one by name may create it."""
+        """Refresh librdkafka's cache of leaders. Only a metadata request does that, and
+        librdkafka's own request comes after minutes. The request is for all topics because asking
+        for one by name may create it."""
         with translated("Looking for the leaders of topics"):
             self._open().list_topics(timeout=max(1.0, timeout))
 

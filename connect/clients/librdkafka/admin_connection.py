@@ -53,7 +53,7 @@ class AdminConnection:
         try:
             self._client = factory.admin_client(self._props, log=self._log)
         except ConfigError as error:
-            _LOG.error("Keep the admin client of the previous TLS stores: %s", error)
+            _LOG.error("Keeping the admin client with the previous TLS stores: %s", error)
 
     def _answer(
         self,

@@ -90,17 +90,17 @@ def _log_for(config: Mapping[str, Any], kind: ClientKind) -> LibrdkafkaLog:
 def _refused(kind: str, error: Exception) -> ConfigError:
     if isinstance(error, confluent_kafka.KafkaException):
         return ConfigError(str(from_librdkafka(error, f"Making the {kind}")))
-    return ConfigError(f"Making the {kind} failed: {error}")
+    return ConfigError(f"Creating the {kind} failed: {error}")
 
 
 class _Producer(confluent_kafka.Producer):
-    """A producer that a proxy's end can be bound to: confluent-kafka's own class has no weak
-    references.
+    """A producer that supports weak references, so that a proxy can end with it; confluent-kafka's
+    own class does not.
     """
 
 
 class _Consumer(confluent_kafka.Consumer):
-    """A consumer, as `_Producer`."""
+    """A consumer that supports weak references, as `_Producer` does."""
 
 
 def _made(

@@ -215,7 +215,7 @@ def plain_credentials(frame: bytes) -> bytes:
 def readdressed(
     api: int, version: int, frame: bytes, local: Callable[[str, int], tuple[str, int]]
 ) -> bytes:
-    """Return a whole response with each broker's (host, port) replaced by `local` of it.
+    """Return a whole response with each broker's (host, port) replaced by the result of `local`.
 
     Raises `CorruptData`.
     """

@@ -63,7 +63,7 @@ _VERSIONS_WITHOUT_BROKER: Mapping[int, tuple[int, int]] = {
 
 
 class ProxyServices(Protocol):
-    """What a link needs of its proxy."""
+    """The methods of a proxy that its links use."""
 
     settings: WireSettings
 
@@ -178,7 +178,8 @@ class ProxyLink:
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
-        """End a link whose broker cannot be reached now; keep one that never can, to say why."""
+        """End a link whose broker cannot be reached now; keep a link to a broker that can never be
+        reached, to report the reason."""
         if not isinstance(error, ConnectError):
             _log.error("The proxy's link to %s:%d failed", *self._address, exc_info=error)
         elif not error.retriable:

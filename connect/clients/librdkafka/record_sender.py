@@ -54,9 +54,9 @@ def transactional_properties(
 class RecordSender:
     """Sends records through one librdkafka producer. Thread-safe.
 
-    Callbacks run in the producer's order. The owner calls `close` once. Where the files of TLS
-    stores are replaced, another producer follows once everything that was sent is acknowledged,
-    because librdkafka reads them only then; a transactional one stays.
+    Callbacks run in the producer's order. The owner calls `close` once. If the files of TLS stores
+    were replaced, a new producer follows once everything that was sent is acknowledged, because
+    librdkafka reads the files only when a producer is created. A transactional producer is kept.
     """
 
     def __init__(

@@ -60,4 +60,4 @@ class RenewedProducer:
         try:
             self._producer = factory.producer(self._props)
         except ConfigError as error:
-            _log.error("Keep the producer of the previous TLS stores: %s", error)
+            _log.error("Keeping the producer with the previous TLS stores: %s", error)

@@ -126,7 +126,8 @@ def _seen(options: Mapping[str, str]) -> str:
 
 
 def _shown(option: str, before: int) -> str:
-    """Name an option. What is no known name may be part of a password without quotes."""
+    """Name an option in an error. An unknown name is not shown, because it may be part of a
+    password without quotes."""
     return f"the option {option}" if option in _OPTIONS else f"option {before + 1}"
 
 

@@ -43,7 +43,8 @@ _NO_KEY, _NO_CACHE, _CACHE_NOT_FOUND = _KRB5 + 181, _KRB5 + 195, _KRB5 + 141
 
 @dataclass(frozen=True, slots=True)
 class KerberosLogin:
-    """Who logs in, from which keytab or ticket cache. Immutable; holds paths, not keys."""
+    """A Kerberos login: the principal, and its keytab or ticket cache. Immutable; holds paths, not
+    keys."""
 
     service_name: str
     """The first part of the brokers' principals, `service_name/host@REALM`."""
@@ -74,8 +75,8 @@ class KerberosMechanism:
     """
 
     def __init__(self, login: KerberosLogin, host: str) -> None:
-        """Raises `ConfigError` if gssapi or the keytab is missing, `AuthenticationFailed` if the
-        KDC refuses, and `BrokerUnavailable` if no KDC answers."""
+        """Prepare the login. Raises `ConfigError` if gssapi or the keytab is missing,
+        `AuthenticationFailed` if the KDC refuses, and `BrokerUnavailable` if no KDC answers."""
         self._gssapi = _library()
         self._login = login
         self._service = f"{login.service_name}/{host}"
@@ -153,8 +154,8 @@ class KerberosMechanism:
 
 
 class _Turn:
-    """Only one thread at a time renews the tickets of the process, because libkrb5 empties a cache
-    before it fills it."""
+    """A lock: only one thread at a time renews the tickets of the process, because libkrb5 empties
+    a cache before it fills it."""
 
     def __init__(self, login: KerberosLogin) -> None:
         self._login = login

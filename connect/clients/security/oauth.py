@@ -1,6 +1,6 @@
 """OAUTHBEARER tokens from client credentials or a file, or unsecured ones for tests.
 
-Those for assertions are in `oauth_assertion`. librdkafka gets its own tokens for client
+Tokens for assertions are in `oauth_assertion`. librdkafka gets its own tokens for client
 credentials; others it gets through a callback. Tokens and secrets are never part of a log line or
 an error.
 """
@@ -63,7 +63,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenEndpoint:
-    """Where tokens are asked for, and how."""
+    """The endpoint for tokens, and how requests to it are sent."""
 
     url: str
     connect_timeout_s: float = _HTTP_TIMEOUT_S
@@ -188,7 +188,7 @@ class EndpointProvider(TokenProvider):
         """Return the parameters of a request. Raises ConfigError."""
 
     def _headers(self) -> dict[str, str]:
-        """Return headers of a request besides those of every one."""
+        """Return the headers of a request besides the common ones."""
         return {}
 
     def _renew(self, now_ms: int) -> Token:

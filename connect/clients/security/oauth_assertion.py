@@ -2,7 +2,7 @@
 
 Either a file has the assertion, which another program renews, or it is made here for each request:
 its claims are those of the properties, then those of a template file, then the times and the id.
-Key, template and assertion are read anew each time, so replaced files are taken up. Only a
+Key, template and assertion are read again each time, so that replaced files take effect. Only a
 signature needs `cryptography`, which takes 9 MB of a process.
 """
 
@@ -58,7 +58,7 @@ class SignedAssertion:
     template_file: Path | None = None
     life_s: int
     before_s: int
-    """By how many seconds it is valid before it was made: clocks differ."""
+    """How many seconds before its creation it becomes valid, because clocks differ."""
     has_id: bool = False
 
     def text(self, now_ms: int) -> str:

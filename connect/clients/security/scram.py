@@ -19,7 +19,7 @@ from connect.errors import AuthenticationFailed
 __all__ = ["MINIMUM_ITERATIONS", "DelegationTokenId", "install", "remedy"]
 
 MINIMUM_ITERATIONS = 4096
-"""With fewer, who plays the broker learns enough to guess the password quickly."""
+"""With fewer, an attacker in place of the broker could guess the password quickly."""
 
 
 _TOKEN_EXTENSION = b",tokenauth=true"
@@ -59,8 +59,8 @@ class _StrictClient(ScramClient):  # type: ignore[misc]
         if iterations.isdecimal() and int(iterations) < MINIMUM_ITERATIONS:
             raise AuthenticationFailed(
                 f"The broker asks for {iterations} SCRAM iterations, which would give the password"
-                f" away; at least {MINIMUM_ITERATIONS} are needed. Create the user's credentials"
-                " anew with more"
+                f" away; at least {MINIMUM_ITERATIONS} are needed. Create the user's "
+                "credentials again with more iterations"
             )
         super().process_server_first_message(server_first_message)
 

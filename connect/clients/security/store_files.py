@@ -22,8 +22,9 @@ class StoreFiles:
         self._seen = self._state()
 
     def changed(self) -> bool:
-        """Return whether a file is another one since the last call, or since the beginning. True
-        once for each change, so that a file that cannot be read is not tried again and again."""
+        """Return whether a file was replaced since the last call, or since the creation of this
+        object. True once for each change, so that a file that cannot be read is not tried again and
+        again."""
         if not self._paths:
             return False
         state = self._state()

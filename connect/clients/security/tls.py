@@ -137,9 +137,9 @@ class _ReplacedStores:
             if self._files.changed():
                 try:
                     self._newest = self._make(self._props)
-                    _log.info("Read the replaced TLS stores of %s", self._whose)
+                    _log.info("Loaded the replaced TLS stores of %s", self._whose)
                 except (ConfigError, OSError) as error:
-                    _log.error("Keep the previous TLS stores of %s: %s", self._whose, error)
+                    _log.error("Keeping the previous TLS stores of %s: %s", self._whose, error)
             return self._newest
 
 

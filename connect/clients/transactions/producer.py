@@ -77,7 +77,7 @@ class TransactionalProducer:
         self._made: RecordSender | None = None
         self._open = False
         self._topics: set[str] = set()
-        """Those that the last transaction wrote to."""
+        """The topics that the last transaction wrote to."""
         self._dead = False
         # An unfinished commit or abort; librdkafka accepts no other call until it is finished.
         self._ending = False

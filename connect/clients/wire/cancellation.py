@@ -13,7 +13,8 @@ __all__ = ["Cancellation"]
 
 
 class Cancellation:
-    """A flag that any thread can set, for good. Its descriptor is readable once it is set."""
+    """A flag that any thread can set, and that is never cleared. Its descriptor is readable once it
+    is set."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()

@@ -41,7 +41,8 @@ larger response gets its memory as it arrives.
 """
 
 _HEAD_BYTES = 1024
-"""Read at once where a response begins: several responses to Produce requests."""
+"""How many bytes are read at once at the beginning of a response: several responses to Produce
+requests."""
 
 _POOL_GRANULE = 1024 * 1024
 _SIZE = struct.Struct(">i")

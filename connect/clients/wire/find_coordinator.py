@@ -29,8 +29,8 @@ class Coordinated(Enum):
     TRANSACTION = 1
 
     def needs(self, name: str) -> str:
-        """Return what to grant to a client that may not even find the coordinator. Who looks for
-        the one of a transactional id writes with it."""
+        """Return what to grant to a client that may not even find the coordinator. A client that
+        looks for the coordinator of a transactional id also writes with that id."""
         if self is Coordinated.GROUP:
             return f"Describe on group {name}"
         return f"Write and Describe on the transactional id {name}"

@@ -57,7 +57,7 @@ class _Configured:
 
     PARTS: ClassVar[frozenset[ConverterUse]] = ALL_PARTS
     """The parts of a record that it reads or changes. The mirror need not convert the others. Not
-    inherited: a subclass that does not say it has all."""
+    inherited: a subclass that does not set it has all parts."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

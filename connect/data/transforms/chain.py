@@ -51,8 +51,8 @@ class TransformStage:
 
 
 class TopicRoute(NamedTuple):
-    """What a chain does to the records of one topic: the topic that they go to, and the stages that
-    may change or drop them. Without stages, keys, values and headers stay as they are."""
+    """The effect of a chain on the records of one topic: the topic that they go to, and the stages
+    that may change or drop them. Without stages, keys, values and headers stay as they are."""
 
     topic: str
     chain: TransformChain
@@ -81,9 +81,9 @@ class TransformChain:
     def route(self, topic: str) -> TopicRoute:
         """Return what the chain does to the records of `topic`.
 
-        Predicates that the topic decides are left out of the route's chain, whose plugins stay
-        this chain's. Raises `ConfigError` if the topic that records go to differs from record to
-        record.
+        Predicates that the topic decides are left out of the route's chain. That chain uses the
+        plugins of this one, which still owns them. Raises `ConfigError` if the topic that records
+        go to differs from record to record.
         """
         stages: list[TransformStage] = []
         changes = False

@@ -120,7 +120,8 @@ class InternalRequests:
 
 
 def partitions_path(connector: str) -> str:
-    """Where a worker has the partitions of the connector's tasks that it runs."""
+    """Return the path at which a worker serves the partitions of the connector's tasks that it
+    runs."""
     return f"/connectors/{_segment(connector)}/partitions"
 
 

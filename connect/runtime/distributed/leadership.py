@@ -108,8 +108,8 @@ class Leading:
     def remove_tasks_of_stopped(self) -> None:
         """Remove the tasks that a stopped connector has. If that fails, the next call tries again.
 
-        Whoever stops a connector removes its tasks before it writes the target state. A leader that
-        was replaced in between writes the latter when its successor has committed tasks again.
+        The leader removes a connector's tasks before it writes the target state STOPPED. A leader
+        that was replaced in between writes the latter when its successor has committed tasks again.
         """
         configs = self._store.snapshot()
         if configs is self._cleared or not self._membership.is_leader:

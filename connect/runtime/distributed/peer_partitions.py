@@ -25,8 +25,8 @@ Partitions = Mapping[int, tuple[PartitionHealth, ...]]
 def complete_status(
     status: ConnectorStatus, requests: InternalRequests, scheme: str, timeout_s: float = TIMEOUT_S
 ) -> ConnectorStatus:
-    """`status` with the partitions of the tasks that run on other workers. Where a worker does not
-    say them in time, the task's `unknown` has the reason.
+    """`status` with the partitions of the tasks that run on other workers. If a worker does not
+    answer in time, the task's `unknown` has the reason.
 
     `scheme`: of the workers' URLs, http or https. Call it on any thread that may wait.
     """
@@ -52,7 +52,7 @@ def _ask_all(
     scheme: str,
     timeout_s: float,
 ) -> Mapping[str, Partitions | str]:
-    """From each worker's ID to its answer, or to the reason why there is none."""
+    """Return, by worker ID, the worker's answer or the reason why there is none."""
 
     def ask(worker_id: str) -> Partitions:
         url = worker_url(worker_id, scheme)

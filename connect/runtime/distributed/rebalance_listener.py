@@ -137,8 +137,8 @@ class Rebalancing:
     # Called by the herder.
 
     def before_leaving(self, busy_s: float) -> None:
-        """Stop the work first, so that it stores its offsets, if others may have it within `busy_s`
-        from now, for which this worker then waits and reads.
+        """Stop the work before leaving the group, so that it stores its offsets, if others may get
+        it within `busy_s` from now. This worker waits and reads for that long.
         """
         membership = self._loop.membership
         if membership.assignment is None:
@@ -152,7 +152,7 @@ class Rebalancing:
         self.stop_in_time(busy_s)
 
     def stop_in_time(self, busy_s: float) -> None:
-        """Outside the group, stop the work if others may have it within `busy_s` from now."""
+        """While outside the group, stop the work if others may get it within `busy_s` from now."""
         if self._absence.is_over(self._clock.monotonic() + busy_s + self._stop_s):
             _log.warning(
                 "Stopping all connectors and tasks: this worker is not in its group, which may"

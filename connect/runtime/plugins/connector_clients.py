@@ -1,6 +1,6 @@
 """The client properties of connectors: the worker's, then the overrides that its policy allows.
 
-Only here do overrides of a connector's config reach a client, so that no client can go round the
+Only here do overrides of a connector's config reach a client, so that no client can bypass the
 policy. The policy is asked when a client is made, as well as at validation, because it may have
 changed since.
 """

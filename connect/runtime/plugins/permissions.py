@@ -1,7 +1,7 @@
 """Settings of connectors that choose files, hosts or code of the worker, and who may set them.
 
-Whoever reaches the REST API may create connectors. The operator permits such settings in the
-worker's properties; in dedicated mode the connectors' configs are the operator's own.
+Any client that reaches the REST API may create connectors. The operator permits such settings in
+the worker's properties; in dedicated mode the connectors' configs are the operator's own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STORES = ("ssl.keystore.location", "ssl.truststore.location")
 
 
 class Permissions(Protocol):
-    """What the configs of a worker's connectors may contain. Thread-safe."""
+    """Decides what the configs of a worker's connectors may contain. Thread-safe."""
 
     def problems(
         self, connector: type[Connector], config: Mapping[str, str]
@@ -48,7 +48,7 @@ class Permissions(Protocol):
         """Return the settings of a resolved config that are not permitted."""
 
     def check(self, connector: type[Connector], config: Mapping[str, str]) -> None:
-        """Raise `ConfigError` for the first one."""
+        """Raise `ConfigError` for the first setting that is not permitted."""
 
 
 class _Everything:
@@ -71,8 +71,8 @@ class OperatorPermissions:
 
     As in Kafka 4, a token endpoint or file needs an entry in Kafka's lists; so does a keytab or a
     ticket cache, and an AWS identity in a list of its own. Key and trust stores must lie below
-    directories that are listed. Those of the worker's own properties need none, because its
-    operator wrote them.
+    directories that are listed. The stores of the worker's own properties need no such directory,
+    because its operator wrote them.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class OperatorPermissions:
                     yield ConfigProblem(key, str(invalid_value(key, value, reason)))
 
     def _login_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
-        """Whoever chooses a keytab or a ticket cache acts as its principal."""
+        """Find keytabs and ticket caches: a connector that chooses one acts as its principal."""
         for key, path in _login_options(config, _LOGIN_FILE_OPTIONS):
             if path not in self._login_files:
                 yield ConfigProblem(
@@ -132,7 +132,7 @@ class OperatorPermissions:
                 )
 
     def _aws_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
-        """A profile, and a role that is assumed, are identities of the worker's machine."""
+        """Find AWS profiles and roles, which are identities of the worker's machine."""
         for key, name in _login_options(config, _AWS_OPTIONS):
             if name not in self._aws:
                 yield ConfigProblem(
@@ -143,7 +143,7 @@ class OperatorPermissions:
                 )
 
     def _store_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
-        """The worker reads these files with its own rights."""
+        """Find key and trust stores, which the worker reads with its own rights."""
         for key, value in config.items():
             path = value.strip()
             if not _is_one_of(key, _STORES) or path in {"", *self._stores}:
@@ -163,7 +163,8 @@ class OperatorPermissions:
             return False
 
     def _server_problems(self, config: Mapping[str, str]) -> Iterator[ConfigProblem]:
-        """A JAAS file's login, and the connector's own, go where the config leads."""
+        """Find bootstrap servers: the login of a JAAS file, or the connector's own, is sent to
+        them."""
         if not self._servers:
             return
         for key, value in config.items():

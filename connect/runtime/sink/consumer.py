@@ -221,7 +221,8 @@ class SinkConsumer:
         """Let the client notice topics of the list that were created.
 
         By itself it looks for them every `metadata.max.age.ms`; Java's does every second. Its group
-        membership heeds only answers about all topics, which are asked for when one was created.
+        membership uses only responses about all topics, so all topics are requested when one was
+        created.
         """
         if len(self._missing) <= _FEW_TOPICS:
             missing = {name for name in sorted(self._missing) if not self._exists(name)}

@@ -93,7 +93,7 @@ class OutgoingRecords:
         schema: Schema | None,
     ) -> bytes | None:
         """Return a key or value as its converter writes it. Mirrored bytes, most of all records,
-        take the short way."""
+        skip the general conversion."""
         if (
             type(converter).to_bytes is _SAME_BYTES
             and isinstance(data, bytes)

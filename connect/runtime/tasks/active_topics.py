@@ -39,7 +39,8 @@ class ActiveTopics:
         return sorted(status.topic for status in self._store.get_topics(connector))
 
     def reset(self, connector: str) -> None:
-        """Forget a connector's topics, on all workers. Those still in use are recorded again."""
+        """Forget a connector's topics, on all workers. Topics that are still in use are recorded
+        again."""
         self._store.delete_topics(connector)
 
     def _deleted(self, connector: str, topic: str) -> None:

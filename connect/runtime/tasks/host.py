@@ -314,7 +314,7 @@ class TaskHost:
         return self._turn_context.run(self._task.turn_now)
 
     def _has_work(self) -> bool:
-        """Whether the task's thread has something to do but turns."""
+        """Whether the task's thread has something to do other than turns."""
         waits = self._stop_deadline is not None or not self._thawed.is_set()
         return waits or bool(self._requests)
 

@@ -83,7 +83,7 @@ class WorkerTaskContext:
 class WorkerTask(ABC):
     """One task. All methods run on the task's thread, unless their docstring says otherwise.
 
-    Never two of them at a time, but for those that are called from any thread.
+    No two of them run at a time, except those that are called from any thread.
     """
 
     @abstractmethod

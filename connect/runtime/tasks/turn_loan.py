@@ -28,14 +28,14 @@ __all__ = ["Holder", "TurnLoan"]
 
 
 class Holder(Enum):
-    """Who may call the task."""
+    """The thread that may call the task."""
 
     TASK = "task"
     """Its own thread."""
     ENGINE = "engine"
-    """The engine thread, which is not in a turn of it."""
+    """The engine thread, outside a turn of the task."""
     TURN = "turn"
-    """The engine thread, in a turn of it."""
+    """The engine thread, in a turn of the task."""
     RECALLED = "recalled"
     """As `TURN`; the task's thread gets the turns back after it."""
 

@@ -39,7 +39,7 @@ class TurnLoop:
         """Held for a few instructions only."""
         self._added: deque[tuple[TurnLoan, int]] = deque()
         self._watched: dict[TurnLoan, int] = {}
-        """The descriptors of the loans, those first that had their turn longest ago."""
+        """The descriptors of the loans, in the order of their last turns, the oldest first."""
         self._in_turn: TurnLoan | None = None
         self._since = 0.0
         self._successor: TurnLoop | None = None

@@ -3,9 +3,9 @@
 A record is read as bytes, as Kafka's MirrorMaker 2 gives it to Connect, or with the converters that
 the config names under the task's prefix. It then goes the way of every source record
 (`source.outgoing`). It is written with the connector's own converters, otherwise with those that
-read it; without any, only bytes can be written, and headers of other types are written as text.
-What no transformation of a topic reads or changes is not converted, if one converter would read and
-write it: it stays the bytes that it is.
+read it; without any, only bytes can be written, and headers of other types are written as text. A
+key, value or header that no transformation of a topic reads or changes stays as bytes, if the same
+converter would read and write it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 
 _KEY_SCHEMA, _VALUE_SCHEMA = OPTIONAL[Type.BYTES], REQUIRED[Type.BYTES]
-"""Those of MirrorMaker 2's records, also for null values."""
+"""The schemas of MirrorMaker 2's records, also for null values."""
 
 
 class ByteReader(ByteArrayConverter):
@@ -210,7 +210,7 @@ class _TopicTransform:
             return None
         except RetriesInterrupted as error:
             raise Interrupted(
-                f"the task stops; {self._source}-{partition} goes on at offset {offset}"
+                f"the task stops; {self._source}-{partition} continues at offset {offset}"
             ) from error
         timestamp_ms = -1 if made.timestamp_ms is None else made.timestamp_ms
         return RawRecord(timestamp_ms, made.key, made.value, tuple(made.headers))

@@ -93,7 +93,7 @@ class WorkerTransferTask(BaseTransferTask):
         return self._committer.finish(deadline, self._task.step)
 
     def _deliver(self, seconds: float) -> None:
-        """Continue the commit of a failed task, and wait for it at most so long."""
+        """Continue the commit of a failed task, and wait for it at most this long."""
         self._task.deliver()
         self._commit_moved.wait(seconds)
         self._commit_moved.clear()

@@ -1,7 +1,7 @@
 """Config provider references in the outcome of a validation, as they were given.
 
-Whoever may validate a config must not learn what its references stand for: neither as the value of
-a key nor from an error that quotes it. Pure.
+A user that may validate a config must not learn the values of its references, neither as the value
+of a key nor from an error that quotes one. Pure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class References:
         self._by_value = {value: text for value, text in values if len(value) >= _SHORTEST}
 
     def shown(self, infos: ConfigInfos) -> ConfigInfos:
-        """Return the outcome with references in place of what they stand for."""
+        """Return the outcome with references in place of their values."""
         if not self._given:
             return infos
         return replace(

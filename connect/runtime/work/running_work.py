@@ -155,8 +155,8 @@ class RunningWork:
         return self.begin_connector(name, configs)
 
     def has_current_config(self, name: str, configs: ClusterConfigState) -> bool:
-        """Return whether the connector was started from the very record of its config that
-        `configs` has. An equal one that was written since is another.
+        """Return whether the connector was started from the same config record that `configs` has.
+        An equal config in a later record does not count as the same.
         """
         entry = self._connectors.get(name)
         return entry is not None and entry.raw is configs.raw_connector_config(name)

@@ -1,4 +1,4 @@
-"""What the data source asks of its tables.
+"""The interface that the data source expects of its tables.
 
 Slices are planned in a Python process of the driver and read on executors. They say where rows are:
 topic partitions, offsets, row ids. Rows are tuples in the order of the schema, timestamps in

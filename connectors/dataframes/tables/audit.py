@@ -19,8 +19,7 @@ from connectors.mirror.audit.planner import FlowToAudit, make_plan
 __all__ = ["AuditTable"]
 
 _TASKS = 64
-"""Slices that are made if there are as many ranges: how many executors there are is not known when
-Spark plans."""
+"""Maximum number of slices, because the number of executors is not known when Spark plans."""
 
 
 @dataclass(frozen=True)

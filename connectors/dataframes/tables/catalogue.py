@@ -1,5 +1,6 @@
-"""Which table is read by what. Each is imported when it is read, because every read starts Python
-processes, and most tables need either clients of Kafka or of a database."""
+"""Maps each table to the class that reads it. A class is imported when its table is read, because
+every read starts Python processes, and most tables need either clients of Kafka or of a
+database."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Consumer groups of a flow: where each stands on the source, and where it would go on at the
-target. While the source does not answer, the last checkpoints say so.
+target. While the source does not answer, the rows come from the last checkpoints.
 """
 
 from __future__ import annotations

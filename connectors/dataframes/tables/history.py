@@ -1,6 +1,6 @@
 """The tables of the history database. Slices are ranges of row ids; executors read the database.
 
-Executors on other hosts cannot read an SQLite file of this one: they say so.
+Executors on other hosts cannot read an SQLite file of this one: they raise an error that says so.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _STALL_S = 60.0
 
 @dataclass(frozen=True)
 class TopicRange(InputPartition):
-    """Offsets from `start` to before `end`. Of a table that lists only the newest record of each
+    """Offsets from `start` to before `end`. In a table that lists only the newest record of each
     key, this slice is the share number `share` of `shares`: every slice reads the whole range."""
 
     topic: str

@@ -118,7 +118,8 @@ class Alignment:
         result.bytes = self._source.read_bytes + self._target.read_bytes
 
     def finish(self, copied: Mapping[bytes, int]) -> RangeResult:
-        """Return the result. `copied`: see `settle`, for the digests of `extra`."""
+        """Return the result. `copied`: the source offsets of matching records by digest, for the
+        digests of `extra`."""
         result = self._result
         if not result.equal:
             self._settle_one_sided()

@@ -71,7 +71,7 @@ class ClusterFacts:
     sizes: dict[TopicPartition, int] = field(default_factory=dict)
     growth: dict[TopicPartition, float] = field(default_factory=dict)
     trimmed: dict[TopicPartition, float] = field(default_factory=dict)
-    """Offsets per second by which the log start moved between two looks."""
+    """Offsets per second by which the log start moved between two measurements."""
     seen_ms: int = 0
     compacted: frozenset[str] = frozenset()
     append_times: frozenset[str] = frozenset()
@@ -114,7 +114,7 @@ class ClusterSurvey:
 
     @property
     def tails(self) -> TailReader:
-        """Return what finds the source's next records on the target."""
+        """Return the lookup that finds the source's next records on the target."""
         return TailReader(self.source, self.target, self.read_committed)
 
     def has_records(self, key: TopicPartition, first: int, end: int) -> bool:
@@ -321,7 +321,7 @@ class ClusterSurvey:
     def states(
         self, facts: ClusterFacts, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LogState]:
-        """Return what the order of copying depends on, for each partition to be copied from
+        """Return the facts that decide the order of copying, for each partition to be copied from
         `positions` on."""
         now_ms = SYSTEM_CLOCK.now_ms()
         by_age = {

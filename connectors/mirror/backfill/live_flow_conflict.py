@@ -1,5 +1,4 @@
-"""Decides whether a backfill must leave partitions alone because the live flow copies them.
-Pure."""
+"""Decides whether a backfill must not copy partitions because the live flow copies them. Pure."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class TailLookup(Protocol):
 
 
 class Survey(Protocol):
-    """Where the records come from, and the target: a flow's source cluster (`ClusterSurvey`), or an
+    """The origin of the records, and the target: a flow's source cluster (`ClusterSurvey`), or an
     archive of it. For one thread."""
 
     @property
@@ -57,7 +57,7 @@ class Survey(Protocol):
     def states(
         self, facts: ClusterFacts, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LogState]:
-        """Return what the order of copying depends on, by partition."""
+        """Return the facts that decide the order of copying, by partition."""
 
     def has_records(self, key: TopicPartition, first: int, end: int) -> bool:
         """Whether the source has a record between these offsets (`end` is exclusive)."""

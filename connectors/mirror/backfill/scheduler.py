@@ -1,10 +1,10 @@
 """Decides which piece of the backfill is copied next, and at which rate. Pure: the time is a
 parameter.
 
-A piece is copied by one task. It is either `piece_bytes` of a large partition or the rests of
-several small ones. A partition is in at most one piece, so that its records stay in order. The
-partition that would lose records soonest comes first, then the largest. Results are stored after
-each piece, so other partitions get their turn once they are more urgent.
+A piece is copied by one task. It is either `piece_bytes` of a large partition or the remaining
+records of several small ones. A partition is in at most one piece, so that its records stay in
+order. The partition that would lose records soonest comes first, then the largest. Results are
+stored after each piece, so other partitions get their turn once they are more urgent.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ class BackfillScheduler:
         return not self._active and not waits
 
     def next_piece(self, now: float, slots: int) -> Chunk | None:
-        """Return a piece for a free one of so many slots; None if there is none now. `now`:
-        monotonic seconds."""
+        """Return a piece for a free slot, if there are this many slots; None if there is none now.
+        `now`: monotonic seconds."""
         free = slots - len(self._active)
         if free <= 0:
             return None
@@ -214,8 +214,8 @@ class BackfillScheduler:
     def _choose(
         ready: Sequence[PartitionJob], size: int, free: int
     ) -> list[tuple[SourceRange, int]]:
-        """Return the most urgent partition. If its rest is small, add the next partitions with
-        small rests."""
+        """Return the most urgent partition. If little of it is left, add the next partitions of
+        which little is left."""
         chosen: list[tuple[SourceRange, int]] = []
         room = size
         # Limit the partitions per piece, so that the other slots have work.

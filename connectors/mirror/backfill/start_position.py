@@ -2,7 +2,7 @@
 
 Three facts show which records were copied before: the flow's stored offset; the offset map, which
 is written first and so may cover more; and the target log, because a killed backfill may have
-copied records after the map's end. Those equal the source's next records one by one.
+copied records after the map's end. Such records equal the source's next records one by one.
 """
 
 from __future__ import annotations

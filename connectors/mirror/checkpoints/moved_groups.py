@@ -14,14 +14,14 @@ __all__ = ["MovedGroups"]
 
 
 class MovedGroups:
-    """Where the groups of a task were when somebody last looked. For one thread."""
+    """The clusters on which the groups of a task were at the last check. For one thread."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self._is_there: dict[str, bool] = {}
 
     def look(self, groups: Collection[str], active: Collection[str]) -> Iterator[EventRow]:
-        """Return an event for each group that has moved since the last look. `active`: those of
+        """Return an event for each group that has moved since the last check. `active`: those of
         `groups` with members on the target.
 
         A group that is seen for the first time has no event: it may have moved long ago.

@@ -120,8 +120,9 @@ class CheckpointRounds:
         return last.downstream_offset
 
     def _corrected(self, last: Checkpoint | None, now: Place | None) -> Checkpoint | None:
-        """The last checkpoint of a group that moved back to where nothing is known, with the
-        current translation, if the former one does not hold any more."""
+        """Return the last checkpoint of a group that moved back to an offset without a known
+        translation. If the checkpoint's own translation is no longer valid, it is replaced by the
+        current one."""
         if last is None or now is None or not self.book.is_void(last, now):
             return None
         checkpoint = replace(last, downstream_offset=now.offset)

@@ -128,8 +128,8 @@ class MirrorCheckpointTask(SourceTask):
 
     @classmethod
     def transforms_records(cls) -> bool:
-        """Return False: the flow's transformations are for copied records. Of checkpoints they
-        change the topic name only."""
+        """Return False: the flow's transformations are for copied records. They change only the
+        topic name of checkpoints."""
         return False
 
     # Methods of the task's thread.
@@ -384,7 +384,8 @@ def _not_synced(failures: Mapping[str, str]) -> str | None:
 
 
 def _reason(group: str, error: ConnectError) -> str:
-    """Describe, which the first refused request needs, would only lead to the next refusal."""
+    """Return why a group failed. It names Read: with Describe alone, which the first refused
+    request needs, the next request would be refused."""
     if broker_code(error) != ErrorCode.GROUP_AUTHORIZATION_FAILED:
         return str(error)
     return f"{error}; to commit its offsets, grant Read on group {group}"

@@ -1,4 +1,4 @@
-"""Which engine copies a flow's records: the workers, or Spark's executors. Pure."""
+"""Decides which engine copies a flow's records: the workers, or Spark's executors. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the history of a flow is: `mirror.history.url`, or a file of the flow's own.
+"""Decides where the history of a flow is stored: `mirror.history.url`, or a file of the flow's own.
 
 The default file is named after the two clusters' aliases and a digest of their bootstrap servers,
 so that flows of the same name between other clusters don't share it. Commands that an operator

@@ -91,7 +91,8 @@ _DECISIONS: Mapping[LossKind, Mapping[LossPolicy, Decision]] = {
 
 
 def decide(kind: LossKind, policy: LossPolicy) -> Decision:
-    """What a policy means for a kind of loss. Nothing else interprets policies."""
+    """Return where to continue after this kind of loss under this policy. Nothing else interprets
+    policies."""
     return _DECISIONS[kind][policy]
 
 

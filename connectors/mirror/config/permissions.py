@@ -1,4 +1,5 @@
-"""What a worker's operator must permit before a mirror connector's config may contain it.
+"""Finds settings that a worker's operator must permit before a mirror connector's config may
+contain them.
 
 In dedicated mode the config is the operator's own, and everything is permitted.
 """
@@ -54,8 +55,8 @@ def not_permitted(config: Mapping[str, str], worker: Mapping[str, str]) -> list[
 
 
 def _classes(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
-    """Importing a module runs it. One that is loaded already, as those of plugin.path are, or a
-    name without a module, runs nothing."""
+    """Find class names that would import a module, which runs its code. A module that is loaded
+    already, as those of plugin.path are, or a name without a module, runs nothing."""
     for key in _CLASS_KEYS:
         name = config.get(key, "").strip()
         module = name.replace(":", ".", 1).rpartition(".")[0]
@@ -75,7 +76,7 @@ def _classes(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[C
 
 
 def _transform(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
-    """A function is code, and SQL can call Java and read files."""
+    """Find a `mirror.transform`: a function is code, and SQL can call Java and read files."""
     value = config.get(TRANSFORM_KEY, "").strip()
     if value and value != worker.get(TRANSFORM_KEY, "").strip():
         yield ConfigProblem(

@@ -49,7 +49,7 @@ TRANSFORM_KEYS = (
         ConfigType.STRING,
         None,
         importance=Importance.MEDIUM,
-        doc="What Spark makes of the flow's records, with Spark as the engine: a SELECT from the "
+        doc="How Spark changes the flow's records, with Spark as the engine: a SELECT from the "
         "table `records`, or a Python function that gets it as a DataFrame and returns one: "
         "`/path/file.py:function`, `package.module:function`, or an entry point. Before "
         "`transforms`. In a connector's config only if the worker's properties have the same "
@@ -64,7 +64,7 @@ _FILE = re.compile(r".+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
 class TransformForm(enum.Enum):
-    """What a value of `mirror.transform` names."""
+    """The kinds of values that `mirror.transform` can have."""
 
     SQL = "SQL"
     FILE = "file"

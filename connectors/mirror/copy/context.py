@@ -1,4 +1,4 @@
-"""What the parts of a copy engine share, and how they report.
+"""The shared state of the parts of a copy engine, and the way they report.
 
 Data goes down: each part gets the `CopyContext` and the parts that it uses. Events come up: a part
 that changes a partition marks it in `changed`, and posts an event if another part must act. No part
@@ -137,8 +137,8 @@ OnAcked = Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyListener:
-    """What an engine's owner gets, on the engine's thread. Only `begun` may call the engine, and
-    only `let_copy`.
+    """Receives the events of an engine for its owner, on the engine's thread. Only `begun` may call
+    the engine, and only `let_copy`.
 
     `acked`: ranges that are on the target, in source order per partition; under exactly-once only
     committed ones. `lost`: a loss, before anything is copied after it. `quarantined`: records that
@@ -170,8 +170,8 @@ class EngineEnvironment:
 
 class CopyContext:
     """The clusters, the loop, the memory and the partitions of one engine. `changed`: partitions
-    whose fetching and sending must be updated. `touched`: those that something happened to since
-    the last look (`watch_list.py`). `silent`: the target brokers that do not respond."""
+    whose fetching and sending must be updated. `touched`: partitions to which something happened
+    since the last check (`watch_list.py`). `silent`: the target brokers that do not respond."""
 
     def __init__(
         self,

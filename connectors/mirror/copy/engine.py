@@ -151,7 +151,8 @@ class CopyEngine:
         self._dispatcher.drain()
 
     def stored(self, partition: PartitionCopy, position: int) -> None:
-        """This position of a partition, assigned or departed, is stored as its source offset."""
+        """Record that this position of a partition, assigned or departed, is stored as its source
+        offset."""
         behind = partition.behind_stored
         partition.stored(position)
         if behind and self._partitions.get(partition.source) is partition:

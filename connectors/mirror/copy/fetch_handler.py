@@ -168,8 +168,9 @@ class FetchResponseHandler:
         self._context.mark(partition)
 
     def _see_how_far_behind(self, partition: PartitionCopy, size: int, offsets: int) -> None:
-        """Decide by a response of `size` bytes, of this number of offsets, whether the partition is
-        far behind. Between both it stays what it was, so that it seldom changes its session."""
+        """Decide from a response of `size` bytes, with this number of offsets, whether the
+        partition is far behind. Between the two limits nothing changes, so that it seldom changes
+        its session."""
         left = partition.high_watermark - partition.position
         few = size <= self._partition_bytes // LIVE_PARTITION_SHARE // 2
         if left <= 0 and few:

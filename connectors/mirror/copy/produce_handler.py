@@ -188,8 +188,8 @@ class ProduceResponseHandler:
     # Recoveries.
 
     def _look_behind_failure(self, partition: PartitionCopy) -> None:
-        """A target that lost its log may take later batches than the one it refused. They are sent
-        again, and would hide the loss."""
+        """Look for a loss behind a failure. A target that lost its log may accept later batches
+        than the one it refused. They are sent again, and would hide the loss."""
         bases = [each.base_offset for each in partition.in_flight if each.answered]
         early = min((base for base in bases if base >= 0), default=partition.target_end)
         if early < partition.target_end:

@@ -108,7 +108,7 @@ OnProgress = Callable[[Sequence[RangeProgress], Sequence[CopiedRange]], None]
 
 
 class RangeReport:
-    """What a job reported: the last progress of each range, and all copied ranges."""
+    """The report of a job: the last progress of each range, and all copied ranges."""
 
     def __init__(self) -> None:
         self.progress: Sequence[RangeProgress] = ()

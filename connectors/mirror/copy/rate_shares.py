@@ -2,10 +2,10 @@
 Spark tasks or by the threads of a backfill. Pure: the time is a parameter, in monotonic seconds.
 
 A shard takes its share when it goes out, keeps to it, and returns it when it ends. The shares in
-flight never add up to more than the limit. What a shard copied is counted when it returns, because
-batches come whole: after more than its share allows, nothing goes out until that is within the
-limit. Of a rate that no shard had, up to `burst_s` can be made up for. A share of less than a
-hundredth of the limit is not worth a shard.
+flight never add up to more than the limit. The amount that a shard copied is counted when it
+returns, because batches are not split. If it is more than the share allows, no shard goes out until
+the total is within the limit again. A rate that no shard used can be made up for, up to `burst_s`.
+A share of less than a hundredth of the limit is not worth a shard.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Share:
 
 
 class RateShares:
-    """The shares of one limit: so many bytes or records per second."""
+    """The shares of one limit in bytes or records per second."""
 
     def __init__(self, limit: float, now: float, burst_s: float = BURST_S) -> None:
         self._limit = limit
         self._burst = self._unused = limit * burst_s
-        """What may be made up for; negative: what was copied beyond the limit."""
+        """Unused rate that may be made up for; negative: the amount copied beyond the limit."""
         self._taken = 0.0
         self._at = now
 
@@ -56,7 +56,8 @@ class RateShares:
         return max(0.0, -self._unused / left)
 
     def take(self, shards: int, now: float) -> Share | None:
-        """Take the share of the next of so many shards that may go out now; None if `wait_s`."""
+        """Take the share of the next shard, if this number of shards may go out now; None while
+        `wait_s` is above 0."""
         if self.wait_s(now) > 0:
             return None
         left = self._limit - self._taken
@@ -104,7 +105,7 @@ class FlowShares:
         self.limit(NO_LIMITS, 0.0)
 
     def limit(self, limits: FlowLimits, now: float) -> None:
-        """Apply other limits. What is in flight now does not count."""
+        """Apply other limits. Shards that are in flight now do not count."""
         self._limits = limits
         self._flow = _limits(None, limits.whole, now)
         self._topics: dict[str, Sequence[_Limit]] = {}
@@ -124,7 +125,7 @@ class FlowShares:
 
     def take(self, topics: Iterable[str], shards: int, seconds: float, now: float) -> Pace | None:
         """Take the share of a shard with these topics, which no limit holds; None: no limit
-        applies. `shards`: so many may go out now. `seconds`: for which it is copied at most."""
+        applies. `shards`: how many may go out now. `seconds`: for how long it is copied at most."""
         if not self._flow and not self._limits.topics:
             return None
         taken: list[tuple[_Limit, Share]] = []

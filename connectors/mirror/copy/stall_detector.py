@@ -115,15 +115,15 @@ class StallDetector:
             self._probe(unfetched)
 
     def _copied(self, partition: PartitionCopy) -> tuple[int, bool]:
-        """Return the source offset up to which the partition is copied for good, and whether it is
-        caught up."""
+        """Return the source offset up to which the partition is copied permanently, and whether it
+        is caught up."""
         begun = None if self._commits is None else self._commits.begun(partition)
         if begun is None:
             return partition.acked_position, partition.lag == 0
         return begun, False
 
     def _is_unfetched(self, partition: PartitionCopy) -> bool:
-        """Whether no fetch response tells where its log ends now: it is not fetched, or a large
+        """Whether no fetch response shows where its log ends now: it is not fetched, or a large
         response takes long to arrive. A limit may hold back a partition that looks caught up."""
         held = partition.limited_by is not None or partition.paced or self._throttle.holds
         if held or partition.error is not None:

@@ -1,4 +1,4 @@
-"""Which partitions are looked at every second: those that are not at rest.
+"""Chooses the partitions that are checked every second: those that are not at rest.
 
 A flow may have tens of thousands of partitions, of which nearly all are idle. A partition is at
 rest if it is caught up, healthy, and waits for nothing. It is looked at again once a response, an

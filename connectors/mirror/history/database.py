@@ -320,7 +320,7 @@ class History:
                 connection.execute(TABLES.tables[table].insert(), many)
 
     def _keep_small(self, engine: Engine) -> None:
-        """Merge and delete old rows now and then. What fails is due again the next time."""
+        """Merge and delete old rows now and then. A failed step is due again the next time."""
         from sqlalchemy import exc
 
         from connectors.mirror.history.upkeep import keep_small

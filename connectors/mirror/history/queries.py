@@ -1,6 +1,6 @@
-"""What the dashboard asks of a flow's history. Each function is one short read of a few thousand
-rows at most, from any thread. They raise ConfigError if the history cannot be read, and answer
-nothing where there is none."""
+"""Queries of the dashboard to a flow's history. Each function is one short read of a few thousand
+rows at most, from any thread. They raise ConfigError if the history cannot be read, and return
+nothing if there is no history."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ _STUCK_AFTER_S = 3.0
 
 
 def rows_every_s(partitions: int, tasks: int) -> float:
-    """Return the interval of the rows of ranges and lag of a task, one of so many, of which so many
-    partitions moved."""
+    """Return the interval between a task's rows of ranges and lag, for this number of tasks and of
+    partitions that moved."""
     return max(SAMPLE_EVERY_S, partitions * tasks / _ROWS_PER_S)
 
 
@@ -112,7 +112,7 @@ class TaskHistory:
         self._sample_at: float | None = None
         self._sampled: dict[TopicPartition, tuple[int, int]] = {}
         self._unsettled: dict[TopicPartition, CopiedPartition] = {}
-        """Those that had an error or a lag at the last look."""
+        """Partitions that had an error or a lag at the last check."""
 
     def started(self, partitions: int, tasks: int) -> None:
         """Record that the task runs in this process now, for example after a rebalance. `tasks`:

@@ -98,7 +98,7 @@ class SampleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """What is done and left of a backfill or an audit.
+    """The done and remaining work of a backfill or an audit.
 
     `done` and `failed` count its parts (partitions of a backfill, ranges of an audit). `left_ms`:
     the expected time to its end; None: not known.

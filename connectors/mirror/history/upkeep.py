@@ -44,7 +44,7 @@ DAY_MS = 24 * HOUR_MS
 class _Merge:
     """Rows of `table` older than `after_ms` are merged by slots of `slot_ms`.
 
-    `slots`: so many are merged in one transaction, so that no other process waits long.
+    `slots`: how many are merged in one transaction, so that no other process waits long.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What commands that query clusters have in common: errors that name the cluster, and topics that a
+"""The common parts of commands that query clusters: errors that name the cluster, and topics that a
 listing leaves out."""
 
 from __future__ import annotations

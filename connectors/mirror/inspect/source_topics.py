@@ -49,7 +49,7 @@ class NamedTopics(TopicFilter):
 
 def refuse_hidden_sources(admin: Admin, selector: TopicSelector, listed: Collection[str]) -> None:
     """Raise `BrokerError` if the user may not describe a topic that the filter names in full.
-    Without it the job would leave the topic out without a word. `listed`: the source's topics."""
+    Without it the job would silently leave the topic out. `listed`: the source's topics."""
     topics = selector.topics
     named: list[str] = []
     if isinstance(topics, NamedTopics):

@@ -1,5 +1,6 @@
-"""Where a flow begins that takes over from another tool: at a group's offsets, at a time, or at the
-offsets of a file. Stores these positions as the flow's source offsets, in Connect's own format.
+"""Sets where a flow begins that takes over from another tool: at a group's offsets, at a time, or
+at the offsets of a file. Stores these positions as the flow's source offsets, in Connect's own
+format.
 
 The flow must not run meanwhile. Used by the command line, on its main thread.
 """
@@ -71,7 +72,8 @@ def starts(
     given = _of_group(props, group, deadline) if group is not None else dict(offsets or {})
     if not given.keys() & set(keys):
         raise ConfigError(
-            f"The given offsets are of no topic that {flow.name} copies: use offsets of its topics"
+            f"None of the given offsets belongs to a topic that {flow.name} copies: give "
+            "offsets of its topics"
         )
     found = [Start(*key, given.get(key, first[key]), key in given) for key in keys]
     for each in found:

@@ -24,7 +24,7 @@ class MapReader(Protocol):
     """A running read of the offset map topic. It closes itself before it calls `on_read`."""
 
     def wait(self, seconds: float) -> None:
-        """Wait until the read has ended, at most so long."""
+        """Wait until the read has ended, at most this long."""
 
     def close(self) -> None:
         """Stop reading, even before the end."""

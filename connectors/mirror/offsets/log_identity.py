@@ -139,7 +139,7 @@ def noted_facts(note: bytes | None, position: int) -> LogIdentity | None:
     try:
         facts = LogIdentity.decode(note)
     except CorruptData as error:
-        _LOG.warning("ignoring the note stored with offset %d: %s", position - 1, error)
+        _LOG.warning("ignoring the partition facts stored with offset %d: %s", position - 1, error)
         return None
     return facts if facts.position == position else None
 

@@ -16,9 +16,9 @@ same source offset, so their page replaces it; and a page is deleted when the so
 records.
 
 The note of the owner says from where on pages of earlier sessions do not count: a task writes it
-when it takes a partition over, before its first page. What a worker that was frozen meanwhile
-writes later has an earlier session. A note counts only if its writer knew the owner before, so that
-one that was on its way for long cannot replace that of a successor (`in_force`).
+when it takes a partition over, before its first page. Pages that a frozen worker writes later have
+an earlier session. A note counts only if its writer knew the owner before, so that a note that is
+delayed cannot replace that of a successor (`in_force`).
 
 Source: ours. Pure.
 """
@@ -98,7 +98,7 @@ def parse_note_key(kind: Note, key: bytes | None) -> TopicPartition | None:
         name = key[4 : 4 + size].decode()
         (number,) = _INT32.unpack_from(key, 4 + size)
     except (struct.error, UnicodeDecodeError) as error:
-        raise CorruptData(f"cannot read the key of a {kind.name} note: {key.hex()}") from error
+        raise CorruptData(f"cannot read the key of a {kind.name} record: {key.hex()}") from error
     return name, number
 
 
@@ -112,9 +112,9 @@ def decode_loss(value: bytes) -> int:
     try:
         version, session = _LOSS.unpack(value)
     except struct.error as error:
-        raise CorruptData(f"cannot read a note of the newest loss: {value.hex()}") from error
+        raise CorruptData(f"cannot read a record of the newest loss: {value.hex()}") from error
     if version != _VERSION:
-        raise CorruptData(f"a note of the newest loss has the unknown version {version}")
+        raise CorruptData(f"a record of the newest loss has the unknown version {version}")
     return int(session)
 
 
@@ -133,9 +133,9 @@ class Owner(NamedTuple):
         try:
             version, session, before = _OWNER.unpack(value)
         except struct.error as error:
-            raise CorruptData(f"cannot read a note of the owner: {value.hex()}") from error
+            raise CorruptData(f"cannot read an owner record: {value.hex()}") from error
         if version != _VERSION or session < 0:
-            raise CorruptData(f"a note of the owner has version {version} and session {session}")
+            raise CorruptData(f"an owner record has version {version} and session {session}")
         return cls(session, before)
 
 
@@ -144,7 +144,7 @@ def in_force(owner: int, noted: Owner, late: Collection[int] = ()) -> int:
     topic. `late`: the sessions of the notes since the owner's that do not count.
 
     Compaction keeps the last note, and so one that does not count in place of the owner's. The next
-    owner then finds only that one, and names it. Who read both must follow.
+    owner then finds only that one, and names it. A reader of both must follow.
     """
     if noted.before in late:
         return noted.session

@@ -1,7 +1,8 @@
-"""Which partitions of the offset map a task owns, by the notes of the owner in the map topic.
+"""Tracks which partitions of the offset map a task owns, by the notes of the owner in the map
+topic.
 
 A task notes that it owns a partition before it writes the first page of it. From then on pages of
-earlier sessions do not count, so nothing that a former owner still writes can lead groups astray
+earlier sessions do not count, so later writes of a former owner cannot lead to wrong translations
 (`map_notes.py`). The task owns the partition once it has read its note in the topic: another note
 may have come before it, so that its own does not count. Pure. Belongs to one thread.
 """
@@ -28,7 +29,8 @@ class MapOwners:
         self._unread: dict[TopicPartition, int] = {}
         """The session of each acknowledged note of this task that it has not read yet."""
         self._since_read: set[TopicPartition] = set()
-        """Those whose note was acknowledged since the read began, which may have ended before."""
+        """Partitions whose note was acknowledged since the read began; the read may have ended
+        before that."""
         self._taking: set[TopicPartition] = set()
         self._lost: set[TopicPartition] = set()
         self._late: dict[TopicPartition, Sequence[int]] = {}
@@ -52,8 +54,8 @@ class MapOwners:
         was frozen (`stood_still`), it has lost the partition and writes nothing more of it.
         Otherwise the other task has lost it and noticed that late, so this task takes it over.
 
-        A note in the topic that does not count (`late`) is noted over: compaction would keep it as
-        the newest of its key, and then it would count.
+        A note in the topic that does not count (`late`) is replaced by a new note: compaction would
+        keep it as the newest of its key, and then it would count.
 
         `copied`: the partitions that the task copies.
         """
@@ -110,8 +112,8 @@ class MapOwners:
 
     def take(self, key: TopicPartition, session: int) -> list[Owner]:
         """Return the notes with which the partition is taken over. Its pages wait until the task
-        has read them. The last one counts for those who read the whole topic; one before it counts
-        for those who find a late note where compaction has removed the owner's."""
+        has read them. The last one counts for readers of the whole topic. An earlier one counts for
+        readers that find a late note because compaction has removed the owner's note."""
         self._taking.add(key)
         late = self._late.pop(key, ())
         return [Owner(session, before) for before in (*late, self._index.owner(key))]

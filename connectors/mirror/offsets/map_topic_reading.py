@@ -43,13 +43,13 @@ class MapTopic(NamedTuple):
 
     `reached`: how far it was read; None: it could not be read. `losses`: the noted session of each
     partition's newest loss page. `late`: the first source offsets of pages that an earlier session
-    overwrote, or wrote after its partition had another owner. `gone`: those of deleted pages.
-    `owners`: the session of each partition's owner. `failed`: the topic could not be read, and
-    start positions and owners are those of the read before. `late_owners`: the sessions of notes
-    of the owner that do not count, and after which none has come that does; `found_late`: those
-    that earlier reads found, too. `forgotten`: start positions that were deleted since the last
-    read, each with the time (ms) at which that happened. `topic_id`: of the topic that was read;
-    None: not known. `created_again`: it is not the topic of the read before.
+    overwrote, or wrote after its partition had another owner. `gone`: the first source offsets of
+    deleted pages. `owners`: the session of each partition's owner. `failed`: the topic could not be
+    read, and start positions and owners are those of the read before. `late_owners`: the sessions
+    of notes of the owner that do not count, and that no valid note has followed; `found_late`:
+    those that earlier reads found, too. `forgotten`: start positions that were deleted since the
+    last read, each with the time (ms) at which that happened. `topic_id`: of the topic that was
+    read; None: not known. `created_again`: it is not the topic of the read before.
     """
 
     pages: Mapping[TopicPartition, Sequence[PageSpan]]
@@ -122,7 +122,7 @@ class MapTopicReading:
     def _begin_anew(self) -> None:
         """Forget what was read before, because the topic was created again."""
         _LOG.warning(
-            "topic %s was created again: the pages of the offset map that it had are gone",
+            "topic %s was re-created, so its earlier pages of the offset map are gone",
             self._topic,
         )
         self._created_again = True
@@ -169,7 +169,7 @@ class MapTopicReading:
         )
 
     def unread(self) -> MapTopic:
-        """Return the result if the topic could not be read."""
+        """Return the result of a read that failed: the topic could not be read."""
         return self._before.without_contents()._replace(failed=True)
 
     def _take_page(self, record: LogRecord) -> None:

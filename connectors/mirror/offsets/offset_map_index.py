@@ -51,8 +51,8 @@ class PartitionIndex:
         return len(self._pages)
 
     def is_late(self, page: PageSpan) -> bool:
-        """Whether this page, which comes next in the topic, must be ignored: it was written late
-        (`PageSpan.is_late`), or by a session before that of the partition's owner."""
+        """Whether this page, which comes next in the topic, must be ignored, because it was written
+        late (`PageSpan.is_late`), or by a session before that of the partition's owner."""
         late = page.is_late(self._pages.get(page.first_source))
         return late or page.session < self._owner
 

@@ -175,9 +175,9 @@ def page_segments(first_source: int, value: bytes) -> Iterator[Segment]:
 
 
 class PageSpan(NamedTuple):
-    """What a page covers: source offsets from `first_source` up to `end_source`. The record at
-    `first_source` is at `first_target`; with `lost`, it is a loss page. `at`: the offset of the
-    page's record in the map topic, where it is known."""
+    """The range that a page covers: source offsets from `first_source` up to `end_source`. The
+    record at `first_source` is at `first_target`; with `lost`, it is a loss page. `at`: the offset
+    of the page's record in the map topic, where it is known."""
 
     session: int
     first_source: int
@@ -269,7 +269,7 @@ class OffsetMap:
     """One partition's whole map."""
 
     def __init__(self, pages: Iterable[MapPage]) -> None:
-        """Pages in any order."""
+        """Build the map from pages in any order."""
         self._placed = in_force(pages, lambda segment: segment.source)
 
     @property

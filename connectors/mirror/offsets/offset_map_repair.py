@@ -1,9 +1,9 @@
-"""What is written in place of pages of the offset map that others wrote over, or deleted.
+"""Computes the pages to write in place of offset map pages that others overwrote or deleted.
 
-A page that came late hides nothing from those who read the page before it, but compaction keeps
-only the late one. Where the target lost records once, that must not happen: without the page that
-tells of the loss, or the one that took its key, pages from before the loss would count again. The
-contents of a page that is not in memory are unknown; its head is enough to lead no group past
+A page that came late hides nothing from readers that have read the earlier page, but compaction
+keeps only the late one. Where the target lost records once, that must not happen: without the page
+that tells of the loss, or the one that took its key, pages from before the loss would count again.
+The contents of a page that is not in memory are unknown; its head is enough to lead no group past
 records. Pure.
 """
 
@@ -17,8 +17,8 @@ __all__ = ["head_of", "heads_in_place_of"]
 
 
 def head_of(span: PageSpan, session: int | None = None) -> MapPage:
-    """A page that leads groups which are within this one to where it begins, and overrules the same
-    pages and syncs. Of a loss page, just that page. `session`: instead of its own."""
+    """Return a page that translates all offsets within this one to its beginning, and overrules the
+    same pages and syncs. A loss page is returned as it is. `session`: replaces the page's own."""
     segment = Segment(span.first_source, span.first_target, 0)
     return MapPage(span.session if session is None else session, [segment], span.end_source)
 

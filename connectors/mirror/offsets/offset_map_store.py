@@ -143,7 +143,7 @@ class OffsetMapStore:
     def known(
         self, wanted: Mapping[TopicPartition, Iterable[int]]
     ) -> dict[tuple[TopicPartition, int], Known]:
-        """Return what the map knows about source offsets. Those of partitions without pages are
+        """Return what the map knows about source offsets. Offsets of partitions without pages are
         left out.
 
         Raises `RetriableError` if pages change faster than they can be read. If a page could not be
@@ -229,8 +229,8 @@ class OffsetMapStore:
     def _translate(
         self, tasks: Collection[_Task], found: dict[_Wanted, Known]
     ) -> dict[TopicPartition, list[int]]:
-        """Translate these. Returns the tasks to look up again, because their page is no longer
-        there."""
+        """Translate the offsets of these tasks. Returns the tasks to look up again, because their
+        page is no longer there."""
         contents = self._contents([(task.partition, task.stretch.page) for task in tasks])
         missing: dict[TopicPartition, list[int]] = defaultdict(list)
         for partition, stretch, sources in tasks:

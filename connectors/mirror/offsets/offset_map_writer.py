@@ -165,16 +165,16 @@ class MapWriter:
 
     def _begin_anew(self, found: MapTopic) -> None:
         """Forget what the topic had before it was created again. This task has no note of the owner
-        in it now, so it takes its partitions over again. Of its pages those stay known that it has
-        written to the new topic."""
+        in it now, so it takes its partitions over again. Only the pages that it has written to the
+        new topic stay known."""
         self._index.forget_all_but(found.pages)
         self.owners.forget_late()
         self._last_pages.clear()
         self._wrong.clear()
 
     def _write_missing(self, key: TopicPartition, pages: PartitionPages) -> None:
-        """Make the pages due that are in memory, and that the topic does not have. The last one
-        comes first: before the others, offset syncs lead groups no further back than they did."""
+        """Make pages due that are in memory and not in the topic. The last one comes first:
+        before the others, offset syncs lead groups no further back than they did."""
         for span in pages.in_memory:
             if not self._index.knows(key, *_identity(span)):
                 pages.write_again(span.first_source)
@@ -248,10 +248,10 @@ class MapWriter:
     def _repair(
         self, key: TopicPartition, pages: PartitionPages | None, *, owned: bool
     ) -> tuple[dict[int, PageSpan | None], list[MapPage]]:
-        """Returns the pages that others wrote too late, to be deleted, and pages to put in their
-        place. This task's own under these keys are due again, as far as they are at hand; else
-        nothing is better than what leads astray, unless the target once lost records: pages from
-        before the loss would count again. Useless ones were deleted for that."""
+        """Return the pages that others wrote too late, to be deleted, and pages to put in their
+        place. This task's own pages under these keys are due again if they are in memory.
+        Otherwise no page is better than a misleading one, unless the target once lost records:
+        then pages from before the loss would count again."""
         if pages is not None and not pages.settled:
             return {}, []
         wrong = self._wrong.pop(key, {})
@@ -355,7 +355,7 @@ class MapWriter:
         return self._end_in_topic(key, self._index.spans(key)) if end is None else end
 
     def _end_in_topic(self, key: TopicPartition, spans: Collection[PageSpan]) -> int | None:
-        """The same, from the pages in the topic only.
+        """Return the same bound as `_end_of`, from the pages in the topic only.
 
         `spans`: the pages that count.
         """
@@ -443,7 +443,8 @@ class MapWriter:
     def _newest_loss(
         self, key: TopicPartition, pages: Iterable[MapPage], unnoted: int = -1
     ) -> int | None:
-        """Return the session of the loss to note with these pages; None if they tell of none."""
+        """Return the session of the loss to note with these pages; None if they contain no loss
+        page."""
         loss = max([unnoted, *(page.session for page in pages if page.span.lost)])
         if loss < 0:
             return None

@@ -41,7 +41,7 @@ cost a task with very many busy partitions to about 2 % of a core."""
 
 SPARE_SYNCS = 10
 """Number of syncs that are written although the next sync of their partition will replace them. It
-is MirrorMaker 2's limit of syncs in flight. Partitions with few records so get all their syncs."""
+is MirrorMaker 2's limit of syncs in flight. Thus partitions with few records get all syncs."""
 
 _SPARE_PER_S = 4.0
 """Number of spare syncs that become available again in a second. It is so low that a busy partition

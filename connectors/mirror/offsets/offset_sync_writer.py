@@ -83,7 +83,7 @@ def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
 
 
 def position_after(offset: SourceOffset | None) -> int | None:
-    """Where to go on after a stored offset; None where there is none.
+    """Return where to continue after a stored offset; None if there is none.
 
     -1 stands for position 0. It is stored only when a loss moved a partition back to the beginning:
     Java's task then starts where auto.offset.reset says."""
@@ -244,9 +244,10 @@ class OffsetSyncWriter:
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
         """Return the stored start positions; None while the topic is being read.
 
-        Those that were deleted a moment ago are among them. A start reads the stored offsets before
-        this topic. In between, a worker that was frozen may store its first offset and delete its
-        start position. That one still holds for who did not see the offset (`FirstPosition.holds`).
+        They include positions that were deleted a moment ago. A start reads the stored offsets
+        before this topic. In between, a worker that was frozen may store its first offset and
+        delete its start position. That start position is still valid for a reader that did not see
+        the offset (`FirstPosition.holds`).
         """
         self._take_read()
         return {**self._forgotten, **self._firsts} if self._reader is None else None

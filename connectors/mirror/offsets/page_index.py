@@ -96,7 +96,7 @@ class PageIndex:
         return self._newest.get(key, -1)
 
     def newest_noted(self, key: TopicPartition) -> int:
-        """Return the highest session that notes tell of, or that the owner may have begun."""
+        """Return the highest session in the notes, or that the owner may have begun."""
         owner = max(self._owners.get(key, NO_OWNER), self._late_owners.get(key, NO_OWNER))
         known = self._losses.get(key, -1)
         return known if owner == NO_OWNER else max(known, owner + SESSIONS - 1)
@@ -125,8 +125,8 @@ class PageIndex:
         return [page_key(key[0], key[1], first) for first in gone]
 
     def needed(self, key: TopicPartition, former: Collection[PageSpan], log_start: int) -> set[int]:
-        """Return the first source offsets of those of these former pages that would not be useless
-        if they were there."""
+        """Return the first source offsets of the former pages that would still be needed if they
+        were in the topic."""
         there = {span.first_source: span for span in former} | self._pages.get(key, {})
         gone = _useless(there.values(), log_start, self._losses.get(key, -1))
         return {span.first_source for span in former}.difference(gone)
@@ -161,10 +161,10 @@ def before_all_lost(
     place: tuple[int, int],
     known: tuple[int, int] | None = None,
 ) -> tuple[int, int]:
-    """`place`, or an earlier one: a range that was copied twice is in two places, and the target
-    may have lost the later copy from its first source offset on, and of the earlier copy only what
-    follows `place`. `target`: the offset from which on everything is lost. `known`: another place
-    that is known on both sides."""
+    """Return `place`, or an earlier one: a range that was copied twice is in two places, and the
+    target may have lost the later copy from its first source offset on, and of the earlier copy
+    only what follows `place`. `target`: the offset from which on everything is lost. `known`:
+    another place that is known on both sides."""
     spans = list(pages)
     losses = [span for span in spans if span.lost]
     # An earlier loss had these already.

@@ -140,7 +140,7 @@ class PartitionPages:
         return [page.span for page in self._begun if page.session < before]
 
     def begun_after(self, session: int) -> list[PageSpan]:
-        """The same of the sessions that are later than this one."""
+        """Return the first page of each session of these pages that is later than this one."""
         return [page.span for page in self._begun if page.session > session]
 
     @property
@@ -227,10 +227,11 @@ class PartitionPages:
         return unsaved
 
     def _to_write(self) -> list[MapPage]:
-        """Return the unsaved pages, oldest first. But those that a later session overrules come
-        after its own, or not at all if it has a page under their key: a reader between them would
-        lead groups to the earlier copy, though syncs may have led them to the later one already.
-        With a loss page among them, the order stays: syncs of what was lost must not count."""
+        """Return the unsaved pages, oldest first. But pages that a later session overrules come
+        after that session's own pages, or not at all if it has a page under their key: a reader
+        between them would lead groups to the earlier copy, though syncs may have led them to the
+        later one already. With a loss page among them, the order stays: syncs of what was lost must
+        not count."""
         overruled = [page for page in self._unsaved if self._is_overruled(page)]
         if not overruled or any(page.span.lost for page in self._unsaved):
             return self._unsaved

@@ -86,7 +86,7 @@ class StartPositionTracker:
         self._begun: dict[TopicPartition, FirstPosition] = {}
         """Start positions to be stored."""
         self._late: set[TopicPartition] = set()
-        """Those of them that started before it was known whether they have an earlier start
+        """Partitions that started before it was known whether they have an earlier start
         position."""
         self._stored: set[TopicPartition] = set()
         """Partitions with a stored offset, while it is not known for which partitions a start

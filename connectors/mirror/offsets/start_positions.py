@@ -1,9 +1,9 @@
 """The start position of a partition, which is stored until its first source offset is.
 
-Nothing else is known of a partition so early: without this, records would be lost in silence that
-the source deletes after a task has begun with it, and before the next one does. Written as a note
-into the offset map's topic (`map_notes.py`) before anything is copied, and deleted once an offset
-is stored. Its value:
+Nothing else is known of a partition so early: without it, records that the source deletes after one
+task has begun and before the next one does would be lost silently. Written as a note into the
+offset map's topic (`map_notes.py`) before anything is copied, and deleted once an offset is stored.
+Its value:
 
     value  version INT16 = 0 | position INT64 | mark INT64 | source topic id UUID | connector STRING
 
@@ -72,5 +72,5 @@ class FirstPosition:
 
 
 NOWHERE = FirstPosition(0, -1, None, "")
-"""Holds for no connector. Written before a start position is deleted because of a user's request:
+"""Applies to no connector. Written before a start position is deleted because of a user's request:
 one that a task deletes may still be needed (`OffsetSyncWriter.first_positions`)."""

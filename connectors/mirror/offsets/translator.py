@@ -103,7 +103,8 @@ class TranslationTopics:
 
 
 def translation_topics(props: Mapping[str, str], index: str | None = None) -> TranslationTopics:
-    """Where the flow with these connector properties keeps its offset syncs and offset map."""
+    """Return where the flow with these connector properties keeps its offset syncs and offset
+    map."""
     topics = offset_topics(props)
     client = client_configs.offset_syncs_consumer(props, index)
     return TranslationTopics(client, topics.syncs, topics.map)

@@ -58,7 +58,7 @@ class Behind(NamedTuple):
 
 
 class WatchedPartition(Protocol):
-    """What the watch needs of a partition, of either engine."""
+    """The part of a partition, of either engine, that the watch uses."""
 
     @property
     def source(self) -> TopicPartition: ...

@@ -54,8 +54,8 @@ def config_changes(
 
 def acl_plan(source: Iterable[Acl], target: Collection[Acl], topics: Mapping[str, str]) -> Plan:
     """Return each entry as it is to be on the target, once, and its `outcome`: `create`, `exists`,
-    or why it is not mirrored (`write`, `pattern`, `topic`). `topics`: of the names in the source's
-    entries those that are mirrored, with their names on the target."""
+    or why it is not mirrored (`write`, `pattern`, `topic`). `topics`: the mirrored topics among
+    the names in the source's entries, with their names on the target."""
     there = set(target)
     plan: dict[tuple[Acl, str], None] = {}
     for acl in source:

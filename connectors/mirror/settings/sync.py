@@ -1,9 +1,9 @@
 """Keeps configs and read permissions of mirrored topics the same as on the source.
 
-Two periodic jobs, as far as the flow has them switched on: this module reads both clusters, lets
-Spark (`connectors.mirror.spark.config_diff`, `acl_diff`) or the process (`plans`) compute what to
-change, and changes it. `connectors.spark.background` decides which of both computes. The sync uses
-the connections of the flow's topic refresh, and begins when that has reached both clusters. While
+Two periodic jobs, each if the flow enables it: this module reads both clusters, lets Spark
+(`connectors.mirror.spark.config_diff`, `acl_diff`) or the process (`plans`) compute what to change,
+and changes it. `connectors.spark.background` decides which of the two computes. The sync uses the
+connections of the flow's topic refresh, and begins when that has reached both clusters. While
 nothing changes on either side nothing is computed, and no session needed. A topic whose configs
 cannot be changed holds up no other.
 """
@@ -69,8 +69,9 @@ class SettingsSync:
         copying: Copying,
         shared: SharedSession | None = None,
     ) -> None:
-        """`on_fatal`: the target can never be written to like this; on a job's thread. `copying`:
-        whether copies of this process have not caught up yet. Raises `ConfigError`."""
+        """`on_fatal`: the target can never be written to with this configuration; on a job's
+        thread. `copying`: whether copies of this process have not caught up yet. Raises
+        `ConfigError`."""
         self._flow = config.flow
         self._timeout = config.admin_timeout_ms / 1000
         self._properties = config_property_filter(config.originals)

@@ -1,4 +1,5 @@
-"""What the source tasks of both engines share: config, names, metrics, and stored progress."""
+"""The common base of the source tasks of both engines: config, names, metrics, and stored
+progress."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def running(owned: T | None) -> T:
 
 
 class _Partition(Protocol):
-    """What `reached` asks of a partition of either engine."""
+    """The part of a partition, of either engine, that `reached` uses."""
 
     @property
     def source(self) -> TopicPartition: ...
@@ -98,7 +99,7 @@ class BaseSourceTask(TransferTask):
         return task, consumer
 
     def _target(self, key: TopicPartition) -> TopicPartition:
-        """The copy of this partition of the source."""
+        """Return the target partition of this source partition."""
         alias = self._config.source_cluster_alias
         return self._policy.remote_topic(alias, key[0]), key[1]
 
@@ -126,8 +127,8 @@ class BaseSourceTask(TransferTask):
         return metrics
 
     def _stored(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Read where these partitions go on after their stored offsets; None where there is none.
-        May be called from any thread."""
+        """Read where these partitions continue after their stored offsets; None for a partition
+        without one. May be called from any thread."""
         offsets = self.context.stored_offsets(self._source_partitions(keys))
         return {key: position_after(offset) for key, offset in zip(keys, offsets, strict=True)}
 

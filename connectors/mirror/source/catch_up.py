@@ -1,4 +1,4 @@
-"""Whether the copies of this process have caught up with their sources once.
+"""Tracks whether the copies of this process have caught up with their sources once.
 
 Work that can wait, such as starting a Spark session, waits for that. Safe from any thread.
 """
@@ -15,7 +15,7 @@ __all__ = ["PROCESS_CATCH_UP", "CatchUp", "CopyProgress", "LaggingPartition"]
 
 _LOOK_EVERY_S = 1.0
 _SETTLED_S = 30.0
-"""Tasks begin to copy within this time after the process began. A worker may have none."""
+"""Tasks begin to copy within this time after the process began. A worker may have no tasks."""
 
 
 class LaggingPartition(Protocol):
@@ -44,7 +44,7 @@ class CopyProgress:
             self.close()
 
     def close(self) -> None:
-        """The copy has ended, or has caught up: nothing waits for it any more."""
+        """Record that the copy has ended, or has caught up: nothing waits for it any more."""
         self._done = True
         self._all._end(self)
 
@@ -60,7 +60,7 @@ class CatchUp:
         self._over = False
 
     def begin(self, clock: Clock = SYSTEM_CLOCK) -> CopyProgress:
-        """A task starts to copy."""
+        """Record that a task starts to copy."""
         progress = CopyProgress(self, clock)
         with self._lock:
             self._copies.add(progress)

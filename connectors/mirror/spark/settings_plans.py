@@ -24,7 +24,7 @@ def config_changes_on_spark(
     topics: Iterable[tuple[str, str]],
     properties: Iterable[PropertyRow],
 ) -> Plan:
-    """As `connectors.mirror.settings.plans.config_changes`."""
+    """Compute the same as `connectors.mirror.settings.plans.config_changes`."""
     changes = config_changes(
         _frame(session, CONFIGS, source),
         _frame(session, CONFIGS, target),
@@ -37,7 +37,7 @@ def config_changes_on_spark(
 def acl_plan_on_spark(
     session: SparkSession, source: Iterable[Acl], target: Iterable[Acl], topics: Mapping[str, str]
 ) -> Plan:
-    """As `connectors.mirror.settings.plans.acl_plan`."""
+    """Compute the same as `connectors.mirror.settings.plans.acl_plan`."""
     plan = acl_plan(
         _frame(session, ACLS, source),
         _frame(session, ACLS, target),

@@ -1,4 +1,4 @@
-"""`forwarding.admin.class`: through which class a mirror creates and changes topics (KIP-787).
+"""`forwarding.admin.class`: the class through which a mirror creates and changes topics (KIP-787).
 
 A company whose topics belong to a service of its own names a class that asks this service. All
 admin clients with which a mirror changes a cluster are of this class; records, groups and the
@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 
 class ForwardingAdmin(Admin):
-    """Creates and changes topics with Kafka's admin API. A class of one's own overrides
-    `create_topic` (or `create_topics`), `create_partitions`, `alter_topic_configs` and
-    `create_acls`, whole or to call `super()` with something else.
+    """Creates and changes topics with Kafka's admin API. A custom class overrides `create_topic`
+    (or `create_topics`), `create_partitions`, `alter_topic_configs` and `create_acls`, completely,
+    or to call `super()` with other arguments.
 
     It is created with the properties of an admin client of one cluster, which include all keys
-    below `admin.`, and `source.admin.` or `target.admin.`. Several threads use it at once. What
-    these methods raise is a failure of that topic, which the mirror logs and tries again.
+    below `admin.`, and `source.admin.` or `target.admin.`. Several threads use it at once. An
+    exception from these methods is a failure of that topic, which the mirror logs and tries again.
     """
 
     def __init_subclass__(cls) -> None:
@@ -56,7 +56,7 @@ class ForwardingAdmin(Admin):
 def _one_by_one(
     admin: Admin, topics: Sequence[TopicCreation], timeout: float = DEFAULT_TIMEOUT_S
 ) -> dict[str, bool | ConnectError]:
-    """`create_topics` of a class that has a `create_topic` of its own."""
+    """Implement `create_topics` for a class that overrides `create_topic`."""
     created: dict[str, bool | ConnectError] = {}
     for topic in topics:
         try:

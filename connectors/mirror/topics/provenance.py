@@ -1,4 +1,5 @@
-"""Where the records of a topic came from, over any number of flows: finds loops whatever the names.
+"""Tracks where the records of a topic came from, over any number of flows, to find loops
+independently of names.
 
 Each flow keeps one record in the topic `mm2-provenance.internal` of its target: which topics it
 copies, from which topics of which cluster, and where those came from. Clusters are compared by
@@ -97,7 +98,7 @@ def ancestry(
     records: Iterable[FlowRecord], topic: str, cluster: str, now_ms: int
 ) -> tuple[Hop, ...]:
     """Return where the records of a topic came from. `records`: those on its cluster, whose id is
-    `cluster`. Empty for a topic that no flow writes. Each cluster is there once."""
+    `cluster`. Empty for a topic that no flow writes. Each cluster is contained once."""
     found: dict[str, Hop] = {}
     for record in sorted(records, key=lambda each: each.cluster):
         copied = record.topics.get(topic)
@@ -119,6 +120,7 @@ def loop_detail(hop: Hop, target_alias: str) -> str:
     """Explain a loop to users."""
     name = target_alias if hop.alias == target_alias else f"{target_alias} (there {hop.alias})"
     return (
-        f"its records come from topic {hop.topic} of {name}, the target, and would go round "
-        "without end. Exclude it from this flow's topics, or disable the flow that brings it"
+        f"its records come from topic {hop.topic} of {name}, the target, and would be copied "
+        "in an endless loop. Exclude it from this flow's topics, or disable the flow that "
+        "copies it here"
     )

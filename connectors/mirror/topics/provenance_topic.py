@@ -3,7 +3,7 @@
 A flow reads the records on its source, which say where the source's topics came from, and keeps its
 own on the target. A topic is claimed there before its first record is copied, and the source is
 read again after that. Of two flows that start at the same time, at least one sees the other. The
-one that began later gives way. Belongs to the thread of the topic refresh.
+flow that began later stops copying the topic. Belongs to the thread of the topic refresh.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def release(config: SourceConfig, deadline: Deadline) -> None:
 
 
 class FlowTopics(NamedTuple):
-    """What a topic refresh has found. `source`, `target`: admin client and cluster id."""
+    """The result of a topic refresh. `source`, `target`: admin client and cluster id."""
 
     source: tuple[Admin, str]
     target: tuple[Admin, str]
@@ -110,7 +110,7 @@ class FlowTopics(NamedTuple):
 
 
 class Provenance:
-    """What one flow knows of where its topics came from."""
+    """Tracks where one flow's topics came from."""
 
     def __init__(self, config: SourceConfig, clock: Clock = SYSTEM_CLOCK) -> None:
         self._config = config
@@ -211,8 +211,9 @@ class Provenance:
         return replace(left, copied=copied)
 
     def _certain(self, target: str, remote: str, before: Mapping[str, Copied]) -> bool:
-        """Whether to begin with a topic. Where it came from spreads from flow to flow, so the copy
-        of a copy begins when nothing new was learned in a round."""
+        """Whether the origin of a topic is certain enough to copy it. Records of origins spread
+        from flow to flow, so the copy of a copy begins only after a round in which nothing new was
+        learned."""
         assert self._mine is not None
         mine = self._mine[remote]
         if loop_of(mine.hops, target) is not None:

@@ -1,4 +1,4 @@
-"""What a flow has still to copy, from the offsets that it has stored, and the time that takes."""
+"""Computes what a flow still has to copy, from its stored offsets, and how long that takes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Source offsets that are not copied yet. `new_records`: those of partitions of which nothing
-    was copied. `rate`: records per second; None: not known."""
+    """Source offsets that are not copied yet. `new_records`: the offsets of partitions that were
+    not copied at all. `rate`: records per second; None: not known."""
 
     partitions: int
     records: int

@@ -28,7 +28,7 @@ _OPTIONAL = {
     Feature.NEW_PARTITIONS: "copies get no new partitions",
     Feature.CONFIG_SYNC: "later changes of topic configs are not copied",
     Feature.HEARTBEAT_CONFIG_SYNC: "later changes of topic configs are not copied",
-    Feature.ACL_SYNC: "ACLs are not copied; set sync.topic.acls.enabled=false if that is meant",
+    Feature.ACL_SYNC: "ACLs are not copied; set sync.topic.acls.enabled=false if that is intended",
 }
 """Features without which records and group offsets are copied all the same, and what is lost."""
 _WORKERS = (Feature.WORKER, Feature.EXACTLY_ONCE)

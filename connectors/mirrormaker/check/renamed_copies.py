@@ -1,6 +1,6 @@
 """Finds topics of which the flow has stored offsets, but whose copies are not on the target: since
-then the replication policy was changed, or the copies were deleted. The run goes on at the stored
-offsets, so that new copies would lack the history. Pure."""
+then the replication policy was changed, or the copies were deleted. The mirror continues at the
+stored offsets, so that new copies would lack the history. Pure."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def _other_names(flow: FlowReport, topic: TopicReport) -> Iterator[str]:
 
 
 def _pair(topic: TopicReport, former: str | None) -> str:
-    seen = "" if former is None else f"; {former} is there"
+    seen = "" if former is None else f"; {former} exists"
     return f"{topic.remote} (of {topic.topic}{seen})"
 
 
 def _cause(former: Iterable[str | None]) -> str:
     if any(former):
         return (
-            "Probably replication.policy.* or a transformation that renames topics was changed; "
-            "what was copied before keeps its name, and gets no more records"
+            "Probably replication.policy.* or a transformation that renames topics was "
+            "changed; the earlier copies keep their names, and get no more records"
         )
     return (
         "The copies were deleted, or replication.policy.* or a transformation that renames topics "
@@ -80,21 +80,22 @@ def _policy(config: SourceConfig) -> LossPolicy:
 
 
 def _outcome(config: SourceConfig, map_topics: Mapping[str, int]) -> str:
-    """Return what the run would do, and what changes that."""
+    """Return what the mirror would do, and how to change that."""
     if offset_topics(config.originals).map not in map_topics:
         return (
-            "The run goes on at the stored offsets, without the records before; to copy these, "
-            "too, store the first offsets with connect-mirror-client start --timestamp 0 --commit"
+            "The mirror continues at the stored offsets, without the earlier records; to copy "
+            "them too, store the first offsets with connect-mirror-client start --timestamp 0 "
+            "--commit"
         )
     policy = _policy(config)
     if policy is LossPolicy.COPY:
-        return f"By {_KEY}=copy the run copies again all that the source still has"
+        return f"With {_KEY}=copy the mirror copies again everything that the source still has"
     if policy is LossPolicy.FAIL:
         return (
-            f"By {_KEY}=fail these partitions would stop; set copy to copy all again that the "
-            "source still has, or report to go on at the stored offsets without it"
+            f"With {_KEY}=fail these partitions would stop; set copy to copy again everything "
+            "that the source still has, or report to continue at the stored offsets without it"
         )
     return (
-        "The run goes on at the stored offsets, without the records before; to copy these, too, "
-        f"set {_KEY}=copy for the first run"
+        "The mirror continues at the stored offsets, without the earlier records; to copy "
+        f"them too, set {_KEY}=copy for the first run"
     )

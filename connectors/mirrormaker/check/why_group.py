@@ -31,7 +31,9 @@ class GroupSeen(Enum):
 
     YES = "yes"
     NO = "no"
-    HIDDEN = "this user may not describe a group of this name, so nobody knows whether there is one"
+    HIDDEN = (
+        "this user may not describe a group of this name, so it is not known whether there is one"
+    )
 
 
 def group_seen(config: MirrorMakerConfig, flow: Flow, name: str) -> GroupSeen:
@@ -70,7 +72,7 @@ def why_group(config: MirrorMakerConfig, flow: Flow, group: str) -> Explanation:
 def _settings(
     config: MirrorMakerConfig, flow: Flow, props: Mapping[str, str], group: str, *, emits: bool
 ) -> list[Step]:
-    """The decisions of the file."""
+    """Return the steps that the file decides."""
     steps = []
     question = "Are checkpoints emitted?"
     off = [key for key in _EMITTED if props.get(key, "true").strip().lower() == "false"]
@@ -112,7 +114,7 @@ def _selected(config: MirrorMakerConfig, flow: Flow, props: Mapping[str, str], g
 
 
 def _look(found: Explanation, props: Mapping[str, str], flow: Flow, group: str) -> None:
-    """The facts of both clusters."""
+    """Add the steps that need facts from both clusters. Raises `ConnectError`."""
     deadline = Deadline(_TIMEOUT_S)
     plan = plan_move(MoveClusters(props, None), literal_regex(group), deadline, live=True)
     if not found.add(_on_source(plan, flow, group)):

@@ -29,7 +29,7 @@ from connectors.mirrormaker.flow_plans import SOURCE, plan_flows, resolved_sourc
 __all__ = ["RunningPartition", "why_topic"]
 
 LOSS_IS_NEAR_S = 24 * 3600.0
-"""Losses that are further away are no trouble yet."""
+"""Losses that are expected later than this are not reported yet."""
 
 SLOW_ANSWER_S = 1.0
 """Brokers list even 100,000 partitions in less, over a connection that is open."""
@@ -208,7 +208,8 @@ class _Topic:
         if existing is None:
             answer = f"no: {remote} is not created yet"
             remedy = (
-                f"New topics are looked for every {key} (600 by default); after that the reason is "
+                f"The mirror looks for new topics every {key} (600 by default); after that the "
+                "reason is "
                 "in the status of MirrorSourceConnector: connect-mirror status"
             )
             return Step(question, Verdict.STOP, answer, key, line, remedy)
@@ -224,7 +225,7 @@ class _Topic:
             return Step(question, Verdict.OK, "yes, all")
         key, line = self._key("refresh.topics.interval.seconds")
         numbers = ", ".join(map(str, lacking[:_SHOWN]))
-        answer = f"not partitions {numbers}{' and more' if len(lacking) > _SHOWN else ''}"
+        answer = f"no task has partitions {numbers}{' and more' if len(lacking) > _SHOWN else ''}"
         remedy = "The next refresh assigns them; if not, see connect-mirror status"
         return Step(question, Verdict.WARN, answer, key, line, remedy)
 
@@ -240,7 +241,7 @@ class _Topic:
         except ConfigError as error:
             return Step(question, Verdict.OK, f"not known: {error}")
         if not lost:
-            return Step(question, Verdict.OK, "no, by the history")
+            return Step(question, Verdict.OK, "no, according to the history")
         answer = f"yes, {sum(row['records'] for row in lost)}; the last time: {lost[0]['text']}"
         remedy = "connect-mirror history lists all; backfill copies what the source still has"
         return Step(question, Verdict.WARN, answer, remedy=remedy)
@@ -260,11 +261,13 @@ class _Topic:
         waiting = {key[1]: ends[key] - max(stored.get(key, 0), starts[key]) for key in keys}
         behind = {number: lag for number, lag in waiting.items() if lag > 0}
         if not behind:
-            return Step(question, Verdict.OK, "every record is copied, by the stored offsets")
+            return Step(
+                question, Verdict.OK, "every record is copied, according to the stored offsets"
+            )
         shown = sorted(behind.items(), key=lambda each: -each[1])[:_SHOWN]
         most = ", ".join(f"partition {number}: {lag}" for number, lag in shown)
         total = sum(behind.values())
-        answer = f"{total} records are not copied, by the stored offsets ({most})"
+        answer = f"{total} records are not copied, according to the stored offsets ({most})"
         return Step(question, Verdict.WARN, answer)
 
     def _key(self, name: str) -> tuple[str, int | None]:

@@ -34,7 +34,7 @@ _DEPLOYMENT = {
     "template": "the pod: see the manifests in deploy/kubernetes",
     "image": "the image: see deploy/container",
     "version": "the Kafka version of the workers",
-    "jvmOptions": "options of a JVM, which this mirror has not",
+    "jvmOptions": "options of a JVM, which this mirror does not use",
     "jmxOptions": "JMX: the metrics are at metrics.listener",
     "metricsConfig": "rules for metrics: the same names are served at metrics.listener (?family=A)",
     "logging": "log levels of Java classes",
@@ -54,7 +54,8 @@ _MODULES = {
 
 @dataclass(slots=True)
 class ImportedMirror:
-    """The properties, in the order of the file to write, and what was left out: a sentence each."""
+    """The properties, in the order of the file to write, and one sentence for each setting that was
+    left out."""
 
     properties: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -213,14 +214,17 @@ class _Translation:
         if connector.get("tasksMax") is not None and kind == "sourceConnector":
             self._set(f"{flow}.tasks.max", connector["tasksMax"])
         elif connector.get("tasksMax") is not None:
-            self._leave(f"{flow}: {kind}.tasksMax: tasks.max of the source connector is for all")
+            self._leave(
+                f"{flow}: {kind}.tasksMax: tasks.max of the source connector applies "
+                "to all connectors"
+            )
         for key, value in (connector.get("config") or {}).items():
             name = f"{flow}.{key}"
             before = self._found.properties.get(name)
             if before is not None and before != _text(value):
                 self._leave(
                     f"{flow}: {kind}.config {key}={_text(value)}: another connector of the flow "
-                    f"has {before}, and one value counts for all"
+                    f"has {before}, and all connectors of a flow share one value"
                 )
                 continue
             self._set(name, value)
@@ -239,8 +243,9 @@ class _Translation:
             self._leave(f"spec.{key}: {_DEPLOYMENT.get(key, 'no counterpart')}")
         self._leave(
             f"the stored offsets of {', '.join(flows)}: Strimzi keeps them under the names of its "
-            "connectors, in another topic, which a dedicated mirror does not read. It begins at "
-            "auto.offset.reset; to go on without copying twice, run connect-distributed with the "
+            "connectors, in another topic, which a dedicated mirror does not read. The mirror "
+            "begins at auto.offset.reset; to go on without copying twice, run "
+            "connect-distributed with the "
             "group and topics of the Strimzi cluster instead"
         )
 

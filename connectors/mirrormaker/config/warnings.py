@@ -140,10 +140,13 @@ def _problem(
 
 
 def comment_problem(key: str, setting: Setting) -> str | None:
-    """Say of a value that seems to end with a comment why that is none; None of any other."""
+    """Return why the end of a value that looks like a comment is none; None for other values."""
     if key.endswith(_MAY_HAVE_HASHES) or not _COMMENT.search(setting.value):
         return None
-    return "has a # in its value, where it begins no comment: put comments on lines of their own"
+    return (
+        "has a # in its value, which does not start a comment there: put comments on lines of "
+        "their own"
+    )
 
 
 def _unknown_flow(key: str, clusters: Collection[str]) -> str:

@@ -40,7 +40,7 @@ class CopyOptions:
     """The compression codec that target batches must have; None keeps each batch's own codec."""
     level: int | None = None
     merge_bytes: int = 256 * 1024
-    """The size to which runs of small batches are merged; 0: they are not."""
+    """The size to which runs of small batches are merged; 0: they are not merged."""
     check_crcs: bool = True
     """False: batches with a wrong CRC are copied, with the right one."""
 

@@ -181,12 +181,12 @@ class _Unreadable(Exception):
         self.header = header
 
     def at(self, position: int) -> Unreadable:
-        """Return what to report of a fetch from `position` on."""
+        """Return the report for a fetch from `position` on."""
         return corrupt(self.header, position, str(self))
 
 
 def corrupt(header: BatchHeader, position: int, reason: str) -> Unreadable:
-    """Return what to report of a corrupt batch, fetched from `position` on."""
+    """Return the report of a corrupt batch that was fetched from `position` on."""
     first = max(position, header.base_offset)
     return Unreadable(first, f"the batch at source offset {first} is corrupt: {reason}", header)
 

@@ -1,7 +1,8 @@
 """Copies the records of a transformed topic: reads each, transforms it, and makes new batches.
 
-The result is that of `conversion`, except that batches lack the records that were dropped. What is
-left out between two records is a gap in their source offsets, like the gaps of a compacted topic.
+The result is that of `conversion`, except that batches lack the records that were dropped. A record
+that is left out between two others leaves a gap in their source offsets, like the gaps of a
+compacted topic.
 """
 
 from __future__ import annotations

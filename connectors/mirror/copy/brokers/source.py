@@ -37,8 +37,8 @@ HELD_WAIT_MS = 5
 join the next one."""
 
 LATE_S = 1.0
-"""A response that comes by so much later than the broker may wait is late. Round trips around the
-world take less than half a second."""
+"""A response counts as late if it exceeds the broker's maximum wait by this much. Round trips
+around the world take less than half a second."""
 
 _ERROR_PAUSE_S = 0.5
 
@@ -243,7 +243,8 @@ class SourceNode(BrokerNode):
 
     @property
     def silent_since(self) -> float | None:
-        """Since when a response is awaited of which nothing arrives; None if none is awaited."""
+        """Return since when a response is awaited of which no bytes arrive; None if none is
+        awaited."""
         return None if self.waits_since is None else max(self.waits_since, self.arriving_at)
 
     def _note_waiting_to_connect(self) -> None:

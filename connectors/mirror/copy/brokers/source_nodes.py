@@ -48,8 +48,8 @@ class SourceNodes:
             self.show(partition, fetch=False, held=False)
 
     def pump(self) -> None:
-        """Send the next fetches. Those of backlogs come last, because they take what memory there
-        is."""
+        """Send the next fetches. Fetches of backlogs come last, because they take all free
+        memory."""
         nodes = self.by_key.values()
         for backlog in (False, True):
             for node in nodes:

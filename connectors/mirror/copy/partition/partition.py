@@ -60,8 +60,8 @@ class PartitionCopy(TargetPartition):
     moves: int = 0
     """Number of moves to an offset other than the next one."""
     log_number: int = field(default_factory=_log_numbers.__next__)
-    """Changes with each move, and no other partition had it: a fetch response from before a move,
-    or to a partition that left and came back, may be of an earlier log."""
+    """A number that changes with each move and is used by no other partition: a fetch response from
+    before a move, or to a partition that left and came back, may be of an earlier log."""
     incoming: int | None = None
     """The end offset of fetched batches that are not queued yet; None: there are none."""
     stored_position: int = UNKNOWN
@@ -78,7 +78,7 @@ class PartitionCopy(TargetPartition):
 
     source_node: int = UNKNOWN
     far_behind: bool = False
-    """Whether its last fetch response left more than a few fetches of new records take."""
+    """Whether its last fetch response left more records than a few fetches return."""
     in_backlog: bool = False
     """Whether it is fetched with the others that are far behind, apart from the rest."""
     source_epoch: int = UNKNOWN
@@ -92,8 +92,8 @@ class PartitionCopy(TargetPartition):
     source_checked: int = UNKNOWN
     """The leader epoch in which the source's log was last validated."""
     learning: bool = False
-    """The facts that were stored with its position are awaited: it is not fetched meanwhile, and
-    nothing is compared with what is known of its logs."""
+    """The facts that were stored with its position are not read yet: meanwhile it is not fetched,
+    and its logs are not compared with anything."""
     checking: bool = False
     """Not fetched, because its logs are being validated."""
     comparing: bool = False

@@ -33,7 +33,7 @@ all its lanes are in use. A new run fences all blocks that earlier runs claimed,
 must not have smaller blocks or fewer."""
 
 MOST_BLOCKS = 32
-"""Of a task, which can then have 4,096 shards in flight."""
+"""Maximum number of blocks of a task, which can then have 4,096 shards in flight."""
 
 
 class ClaimedProducer(NamedTuple):

@@ -1,4 +1,5 @@
-"""What the owner of the engine gets once the open transaction has ended, in order."""
+"""Holds the events that the owner of the engine gets, in order, once the open transaction has
+ended."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ The board holds the assigned partitions. Source ends, shards and results change 
 the task's thread. A partition is `busy` while it is in a shard: it is in no other shard, and its
 position is not known until the shard returns or has surely ended (`abandon`). Under exactly-once
 the stored offsets show its position; until they were read (`settle`) the partition is `unsure`.
-Those with something to copy are kept apart (`shard_plan.WaitingPartitions`), so that a decision
-does not look at all partitions.
+Partitions with something to copy are kept apart (`shard_plan.WaitingPartitions`), so that a
+decision does not look at all partitions.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class PartitionBoard:
         self._late: dict[TopicPartition, int] = {}
         """Positions of partitions that began before the facts about their logs were read."""
         self.news = True
-        """Whether there may be another shard. Besides, partitions that wait for a time may be
-        due."""
+        """Whether there may be another shard. Partitions that wait for a time may be due as
+        well."""
 
     def __iter__(self) -> Iterator[SparkPartition]:
         """Iterate over all partitions, including those that are leaving."""
@@ -302,8 +302,8 @@ class PartitionBoard:
     # Records that a crash left on the target (`BoardTails`).
 
     def take_tails(self, now: float) -> list[SparkPartition]:
-        """Return the partitions whose target may have more records than is known, each once. One
-        whose shard was lost: when no executor copies it any more."""
+        """Return the partitions whose target may have more records than is known, each once. A
+        partition whose shard was lost is returned once no executor copies it any more."""
         found = [partition for partition in self._tails if partition.retry_at <= now]
         if found:
             self._tails = [partition for partition in self._tails if partition.retry_at > now]
@@ -335,7 +335,7 @@ class PartitionBoard:
         held_by: Callable[[str], str | None] = lambda topic: None,
     ) -> Shard | None:
         """Return the next shard; None if there is nothing to copy. Its partitions are busy from now
-        on. `shards`: so many can be in flight at a time. `held_by`: returns the limit that forbids
+        on. `shards`: how many can be in flight at a time. `held_by`: returns the limit that forbids
         copying a topic now."""
 
         def ready(partition: SparkPartition) -> bool:

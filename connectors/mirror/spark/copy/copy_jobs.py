@@ -217,14 +217,14 @@ class CopyJobs:
         return self._changes.copy(session, self._flow, flight, limits, pace)
 
     def _description(self, flight: Flight) -> str:
-        """Return what Spark's UI says of the job."""
+        """Return the job's description for Spark's UI."""
         offsets = sum(each.end - each.start for each in flight.shard)
         topics = Counter(each.source[0] for each in flight.shard)
         first, count = topics.most_common(1)[0]
         of = f"{count} of {first}" + (f", {len(topics) - 1} more topics" if len(topics) > 1 else "")
         return (
             f"{self.name}: shard {flight.number}, {len(flight.shard)} partitions ({of}), "
-            f"{offsets:,} offsets and what follows"
+            f"{offsets:,} offsets and later ones"
         )
 
     def _landed(self, flight: Flight, done: Future[ShardResult]) -> None:

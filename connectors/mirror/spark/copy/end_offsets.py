@@ -54,7 +54,7 @@ class Listing:
         self._clock = clock
         self._suspects: set[TopicPartition] = set()
         self._forbidden: set[str] = set()
-        """Topics of the log's last words about missing permissions."""
+        """Topics named in the last logged message about missing permissions."""
         self._due = self._suspects_due = self._places_due = 0.0
         self._asking = self._asking_suspects = self._placing = False
         self._failing = False
@@ -154,7 +154,8 @@ class Listing:
             partition.listing_error = reason
 
     def _refused(self, partition: SparkPartition, error: ConnectError) -> None:
-        """Show why the source gives no offset. What to grant is also in the log, once a topic."""
+        """Show why the source returns no offset. The missing permission is also logged, once per
+        topic."""
         reason, code = str(error), broker_code(error)
         if code is not None and not_authorized(error):
             # Read implies Describe, which alone would only lead to the next refusal.

@@ -9,8 +9,8 @@ may write with it). This order makes each record count once:
    all lanes of its blocks claims another one; the next run asks how many there are.
 2. A shard takes one ready lane. Its claim is used once, and no other shard has it. So a shard that
    is lost can be fenced alone, while others go on.
-3. When a shard has ended, well or not, its lane is missing. A lane in flight is never claimed:
-   that would fence a shard that copies.
+3. When a shard has ended, with or without an error, its lane is missing. A lane in flight is
+   never claimed: that would fence a shard that copies.
 4. After a shard that did not end well, an executor may still write its partitions. They are
    *unsure* and in no shard until (a) its lane was claimed again, which ends its transaction, and
    then (b) their stored offsets were read. A read that began before the claim could miss a commit.
@@ -65,7 +65,7 @@ _CLAIM_S = 60.0
 _JOIN_S = 2.0
 _RETRY_FIRST_S, _RETRY_CAP_S = 0.5, 10.0
 _AT_ONCE = LANES // 8
-"""So many missing lanes are claimed at once, because each claim opens connections."""
+"""Number of missing lanes that are claimed at once, because each claim opens connections."""
 
 Positions = Mapping[TopicPartition, int | None]
 """The position after the stored offset; None: none is stored."""
@@ -147,7 +147,7 @@ class ExecutorTransactionalIds:
         return ClaimedProducer(name, self._ready.pop(name))
 
     def ended(self, claim: ClaimedProducer) -> None:
-        """Note that the shard with this claim has ended, well or not."""
+        """Note that the shard with this claim has ended, with or without an error."""
         self._missing[claim.transactional_id] = None
 
     def turn(self, unsure: Collection[TopicPartition]) -> None:

@@ -77,7 +77,8 @@ class ExecutorTransforms:
 
 
 def one_after_the_other(first: ChangeRecord, second: ChangeRecord) -> ChangeRecord:
-    """Return both transformations as one. What the first leaves out the second does not see."""
+    """Return both transformations as one. The second does not get records that the first leaves
+    out."""
 
     def change(offset: int, record: RawRecord) -> RawRecord | None:
         changed = first(offset, record)

@@ -59,9 +59,9 @@ class Flight:
 
 
 class Landed(NamedTuple):
-    """What the end of a flight says. `left`: its partitions without a result, for this `reason`;
-    executors may copy them until the time `until`. Under exactly-once that time does not matter,
-    because claiming the lane again stops the executor."""
+    """The end of a flight. `left`: its partitions without a result, for this `reason`; executors
+    may copy them until the time `until`. Under exactly-once that time does not matter, because
+    claiming the lane again stops the executor."""
 
     left: set[TopicPartition]
     reason: str

@@ -74,7 +74,8 @@ class SparkPartition:
     transformed: bool = False
     """Its copies differ from their records, so they cannot be compared."""
     sliced: bool = False
-    """Its shards have a limited size, and a shard of one that is troubled has no other."""
+    """Its shards have a limited size, and a shard of a troubled partition has no other
+    partition."""
     limited_by: str | None = None
     """The rate limit that recently delayed its records."""
     held_since: float | None = None
@@ -114,7 +115,8 @@ class SparkPartition:
         return UNKNOWN < self.position < max(self.stored, self.storing)
 
     def forget_target(self) -> None:
-        """The target lost records: where its log ends is known again after the next shard."""
+        """Forget the end of the target's log, because the target lost records. It is known again
+        after the next shard."""
         self.target_end = UNKNOWN
         self.anchors = ()
 
@@ -178,7 +180,7 @@ class SparkPartition:
         return seconds
 
     def weight(self, offsets: int) -> int:
-        """The bytes of so many offsets, as far as they can be told."""
+        """Return the estimated bytes of this number of offsets."""
         measured = self.size.estimate(offsets)
         return offsets * _FIRST_GUESS_BYTES if measured is None else measured
 

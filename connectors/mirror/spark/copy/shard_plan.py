@@ -1,9 +1,10 @@
 """Chooses what the next shard copies: a shard is the work of one Spark task. Pure.
 
-`WaitingPartitions` has the partitions that have something to copy and are in no shard. So a choice
-costs what is chosen, whatever the number of partitions. A shard has at most its fair share of the
-partitions, counting those in flight, so that uneven shards even out again; of small rests, more.
-Partitions that did not move last time are apart from others, which they might delay.
+`WaitingPartitions` has the partitions that have something to copy and are in no shard. So the cost
+of a choice depends only on the chosen partitions, not on the number of all partitions. A shard has
+at most its fair share of the partitions, counting those in flight, so that uneven shards even out
+again; of small rests, more. Partitions that did not move last time are apart from others, which
+they might delay.
 
 Partitions that may lose records to retention soon come first, then those that have waited longest.
 """
@@ -24,7 +25,7 @@ _MOST = 1000
 """Maximum number of partitions of a shard."""
 
 _LITTLE_BYTES = 4 << 20
-"""Rests of so many bytes together do not justify another task."""
+"""Remainders of this many bytes together do not justify another task."""
 
 _PARTITION_BYTES = 16 * 1024
 """The fixed cost of a partition in bytes: entries in requests, and lines of the result."""
@@ -52,16 +53,16 @@ class WaitingPartitions:
     """The partitions that wait for a shard, in the order of arrival."""
 
     def __init__(self, slice_bytes: int = _SLICE_BYTES) -> None:
-        """`slice_bytes`: the maximum size of a shard of sliced partitions, as far as sizes can be
-        told."""
+        """`slice_bytes`: the maximum size of a shard of sliced partitions, as far as sizes are
+        known."""
         self._slice_bytes = slice_bytes
         self._queues: dict[bool, dict[TopicPartition, SparkPartition]] = {False: {}, True: {}}
-        """By whether they are troubled."""
+        """Partitions by whether they are troubled."""
         self._arrivals = 0
         self._out: dict[TopicPartition, bool] = {}
         self._flying: Counter[bool] = Counter()
         self.urgent: Mapping[TopicPartition, float] = {}
-        """Those that may lose records soon, the soonest first."""
+        """Partitions that may lose records soon, the soonest first."""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -92,7 +93,7 @@ class WaitingPartitions:
             self._flying[troubled] -= 1
 
     def take(self, shards: int, ready: Callable[[SparkPartition], bool]) -> Shard | None:
-        """Take the next shard; None if no partition is `ready`. `shards`: so many can be in flight
+        """Take the next shard; None if no partition is `ready`. `shards`: how many can be in flight
         at a time."""
         heads: list[tuple[float, int, bool]] = []
         for troubled in self._queues:
@@ -116,7 +117,7 @@ class WaitingPartitions:
         return Shard(tuple(ranges), troubled, probes)
 
     def _end(self, partition: SparkPartition, partitions: int) -> int:
-        """Return where a partition's range ends, in a shard of so many partitions."""
+        """Return where a partition's range ends, in a shard of this number of partitions."""
         end = max(partition.end, partition.position + 1)
         if not partition.sliced:
             return end

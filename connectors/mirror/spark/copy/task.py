@@ -96,7 +96,8 @@ class SparkSourceTask(BaseSourceTask):
 
     @classmethod
     def transforms_prefix(cls) -> str | None:
-        """Executors run the chain; the worker's own counts their errors."""
+        """As in `TransferTask`. Executors run the chain; the worker's own chain counts their
+        errors."""
         return CONVERTERS_PREFIX
 
     # Lifecycle.

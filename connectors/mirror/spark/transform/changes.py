@@ -1,5 +1,5 @@
-"""What a flow's transformations mean for its shards: which they are for, and how each is copied.
-Runs on the driver; thread-safe."""
+"""Decides which shards a flow's transformations apply to, and how each shard is copied. Runs on the
+driver; thread-safe."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FlowChanges:
 
     @property
     def frames(self) -> bool:
-        """Whether executors must have what DataFrames of Arrow batches need."""
+        """Whether executors need the packages for DataFrames of Arrow batches."""
         return self._transform is not None
 
     @property

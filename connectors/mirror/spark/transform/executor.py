@@ -1,5 +1,5 @@
-"""The parts of a transformed shard that run on executors: the reader of its records, and the
-copier that writes what became of them.
+"""The parts of a transformed shard that run on executors: the reader of its records, and the copier
+that writes the transformed ones.
 
 Both are Python processes of one Spark task, with the plan of `mirror.transform` between them. The
 reader only reads. The copier takes all rows first; then it copies the shard's ranges like any

@@ -1,9 +1,10 @@
 """The Spark job of a shard with `mirror.transform`: its plan, and what the plan may contain.
 
 The job is one task: a reader, the transformation, and the copier. A transformation looks at one
-record at a time, beside tables that are small enough to be broadcast. What needs several records
-(groups, windows, distinct, order, limits), or moves them to other tasks, is refused: a shard is an
-arbitrary slice of a partition, so its result would be arbitrary, too. Runs on the driver.
+record at a time, beside tables that are small enough to be broadcast. A plan that needs several
+records at once (groups, windows, distinct, order, limits), or moves records to other tasks, is
+refused: a shard is an arbitrary slice of a partition, so its result would be arbitrary, too. Runs
+on the driver.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class FlowTransform:
     """The `mirror.transform` of a flow. Thread-safe."""
 
     def __init__(self, value: str, transform: FrameTransform | None = None) -> None:
-        """`transform`: instead of what `value` names. Raises `ConfigError`."""
+        """`transform`: replaces the one that `value` names. Raises `ConfigError`."""
         self._value = value
         self._transform = transform or load_transform(value)
 
@@ -130,7 +131,7 @@ class FlowTransform:
         return map_batches(self._returned(records).coalesce(1), copier, "result string")
 
     def _returned(self, records: DataFrame) -> DataFrame:
-        """Return what becomes of these records, with the types of COLUMNS."""
+        """Return the transformed records, with the types of COLUMNS."""
         try:
             returned = self._transform(records)
         except (PySparkException, Py4JError, ConnectionError, EOFError):
@@ -149,7 +150,8 @@ class FlowTransform:
             what = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown)}"
             raise wrong_transform(
                 self._value,
-                f"what it returns {what}. It must have the columns {', '.join(IDENTITY)} as they "
+                f"the DataFrame that it returns {what}. It must have the columns "
+                f"{', '.join(IDENTITY)} as they "
                 f"are, and may have {', '.join(name for name in COLUMNS if name not in IDENTITY)}, "
                 "each once; those that it leaves out stay as they are in the record",
             )
@@ -165,7 +167,7 @@ class FlowTransform:
 
 
 def _nodes(plan: Any) -> Iterator[str]:
-    """Yield the names of a physical plan's nodes, without what is below a broadcast."""
+    """Yield the names of a physical plan's nodes, without the nodes below a broadcast."""
     name = str(plan.getClass().getSimpleName())
     if name in _BROADCAST:
         return

@@ -1,4 +1,4 @@
-"""The records of a shard as rows, which `mirror.transform` gets, and what it made of them.
+"""The records of a shard as rows, which `mirror.transform` gets, and the rows that it returned.
 
 Executors import this module, so PyArrow is imported by the functions that need it.
 """
@@ -79,7 +79,8 @@ class RecordRows:
 
 
 class TransformedRows:
-    """What `mirror.transform` made of the records of a shard, by partition and source offset.
+    """The rows that `mirror.transform` returned for the records of a shard, by partition and source
+    offset.
 
     A record without a row is left out. Columns that it does not return stay as they are in the
     record, and so does a timestamp that is null.
@@ -108,8 +109,8 @@ class TransformedRows:
         if wanted is None or offset is None or not wanted.start <= offset < wanted.end:
             raise DataError(
                 f"mirror.transform returned a row with topic {key[0]}, partition {key[1]} and "
-                f"offset {offset}, which is none of the records that it got: it must return these "
-                "three columns as they are"
+                f"offset {offset}, but it got no such record: it must return these three "
+                "columns unchanged"
             )
         rows = self._rows[key]
         if offset in rows:
@@ -142,7 +143,7 @@ class _Row:
         self.again = False
 
     def twice(self) -> _Row:
-        """Return it as one of several rows of its record."""
+        """Return this row, marked as one of several rows of its record."""
         self.again = True
         return self
 
@@ -180,8 +181,8 @@ def _change(
 
 
 def not_known(key: TopicPartition) -> Callable[[int, RawRecord], RawRecord | None]:
-    """Return what stands for the transformation of a partition whose source seemed to have no
-    records: it fails for those that came meanwhile, which the next shard transforms."""
+    """Return a stand-in for the transformation of a partition whose source seemed to have no
+    records: it fails for records that came meanwhile, which the next shard transforms."""
 
     def change(offset: int, record: RawRecord) -> RawRecord | None:
         raise DataError(

@@ -36,7 +36,7 @@ _GROUP_TYPE = "struct<group: string, metadata: string>"
 def translate(
     session: SparkSession, syncs: DataFrame, map_breaks: DataFrame, group_offsets: DataFrame
 ) -> DataFrame:
-    """Compute CHECKPOINTS from SYNCS, BREAKS and GROUP_OFFSETS. Offsets of which nothing is known
+    """Compute CHECKPOINTS from SYNCS, BREAKS and GROUP_OFFSETS. Offsets without a known translation
     get no row.
 
     The map's place is used, unless it is not exact and a sync leads further; the map decides which

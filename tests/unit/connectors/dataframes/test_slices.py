@@ -73,7 +73,7 @@ def test_a_stream_whose_topic_was_made_anew_says_so(tmp_path: Path) -> None:
     source = KafkaMirrorDataSource({"path": "checkpoints", "config": str(path)})
     reader = source.streamReader(source.schema())
     for end in ({"0": 2}, {}):
-        with pytest.raises(ConnectError, match=r"was made anew\. Start the query with a new ch"):
+        with pytest.raises(ConnectError, match=r"was re-created\. Start the query with a new ch"):
             reader.partitions({"0": 3}, end)
 
 

@@ -49,7 +49,7 @@ def test_a_class_is_made_with_its_argument_or_with_nothing() -> None:
         (f"{HERE}:Missing", "Missing"),
         ("no_such_module:Handler", "must be in PYTHONPATH"),
         ("builtins:dict", "not a subclass of"),
-        (f"{HERE}:Told", "making it failed"),
+        (f"{HERE}:Told", "creating it failed"),
     ],
 )
 def test_what_cannot_be_a_handler_is_refused_with_the_option(name: str, reason: str) -> None:

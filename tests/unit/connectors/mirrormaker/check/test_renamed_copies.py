@@ -47,10 +47,10 @@ def test_a_new_name_beside_the_old_one_is_a_changed_policy() -> None:
     (finding,) = found(RENAMED, {"A.t": 2})
     assert (finding.level, finding.subject) == (Level.WARNING, "A->B")
     assert finding.text == (
-        "offsets of 2 partitions are stored, but the target lacks the copies: k.t (of t; A.t is "
-        "there). Probably replication.policy.* or a transformation that renames topics was "
-        "changed; what was copied before keeps its name, and gets no more records. The run goes "
-        "on at the stored offsets, without the records before; to copy these, too, set "
+        "offsets of 2 partitions are stored, but the target lacks the copies: k.t (of t; A.t "
+        "exists). Probably replication.policy.* or a transformation that renames topics was "
+        "changed; the earlier copies keep their names, and get no more records. The mirror "
+        "continues at the stored offsets, without the earlier records; to copy them too, set "
         "mirror.loss.policy.target.recreated=copy for the first run"
     )
 
@@ -63,7 +63,7 @@ def test_without_the_old_name_the_copies_may_have_been_deleted() -> None:
 @pytest.mark.parametrize(
     ("policy", "level", "words"),
     [
-        ("copy", Level.WARNING, "the run copies again all that the source still has"),
+        ("copy", Level.WARNING, "the mirror copies again everything that the source still has"),
         ("fail", Level.ERROR, "these partitions would stop"),
     ],
 )

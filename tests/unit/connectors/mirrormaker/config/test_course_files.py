@@ -62,8 +62,8 @@ def test_a_comment_behind_a_value_is_pointed_out(tmp_path: Path, line: str, warn
     told = [text for text in MirrorMakerConfig.from_file(path).warnings if "comment" in text]
     key = line.split("=")[0]
     expected = (
-        f"{key} (line 2) has a # in its value, where it begins no comment: put comments on lines "
-        "of their own"
+        f"{key} (line 2) has a # in its value, which does not start a comment there: put comments "
+        "on lines of their own"
     )
     assert told == ([expected] if warned else [])
 
@@ -75,8 +75,8 @@ def test_a_switch_with_a_comment_behind_it_is_refused_with_the_reason(tmp_path: 
         MirrorMakerConfig.from_file(path)
     assert str(caught.value) == (
         "Invalid value true  # the first flow for configuration A->B.enabled (line 2): Expected "
-        "value to be either true or false. It has a # in its value, where it begins no comment: "
-        "put comments on lines of their own"
+        "value to be either true or false. It has a # in its value, which does not start a "
+        "comment there: put comments on lines of their own"
     )
 
 

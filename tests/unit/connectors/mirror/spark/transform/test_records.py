@@ -156,7 +156,7 @@ def test_two_rows_of_one_record_stop_its_partition_there() -> None:
     ],
 )
 def test_a_row_that_is_no_record_of_the_shard_is_refused(row: dict[str, object]) -> None:
-    with pytest.raises(DataError, match="none of the records that it got"):
+    with pytest.raises(DataError, match="it got no such record"):
         TransformedRows(shard(0, 10)).take(returned(row))
 
 
