@@ -141,7 +141,7 @@ def test_it_says_what_a_changed_replication_policy_does_and_that_happens(
     (line,) = [line for line in told.stdout.splitlines() if "the target lacks the copies" in line]
     assert f"{topic} (of {topic}; {flow.remote(topic)} is there)" in line
     assert "Probably replication.policy.*" in line
-    assert ("without the records before" in line) == (policy == "report")
+    assert ("without the earlier records" in line) == (policy == "report")
     log = logs / "after.log"
     with running(changed, tmp_path, log) as mirror:
         # Until it is configured again, the task copies to the former name.
