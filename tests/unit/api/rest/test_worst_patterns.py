@@ -46,7 +46,7 @@ def test_deep_nesting_is_refused(config: dict[str, str], key: str) -> None:
 
 @pytest.mark.parametrize("key", ["topics", "topics.exclude", "groups"])
 def test_a_pattern_that_takes_too_long_to_compile_is_refused(key: str) -> None:
-    config = {**MIRROR, "connector.class": "MirrorCheckpoint", key: "a" * 600_000}
+    config = {**MIRROR, "connector.class": "MirrorCheckpoint", key: "a+" * 300_000}
     with standalone_rest() as url:
         code, message = create(url, "c", config).error
     assert code == 400
