@@ -207,7 +207,9 @@ def test_a_run_that_is_ended_is_recorded_as_failed(root: Path, whole_group: bool
     suite = "import time; print('ready', flush=True); time.sleep(60)"
     arguments = ["fuzz", [sys.executable, "-c", suite]]
     program = (
-        f"import pathlib; from tests.runs.__main__ import record; "
+        # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
+        f"import pathlib, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        f"from tests.runs.__main__ import record; "
         f"raise SystemExit(record(*{arguments}, root=pathlib.Path({str(root)!r})))"
     )
     recorder = subprocess.Popen(
