@@ -139,7 +139,7 @@ def test_it_says_what_a_changed_replication_policy_does_and_that_happens(
     told = check(tmp_path, changed)
     assert told.returncode == 0, told.stdout
     (line,) = [line for line in told.stdout.splitlines() if "the target lacks the copies" in line]
-    assert f"{topic} (of {topic}; {flow.remote(topic)} is there)" in line
+    assert f"{topic} (of {topic}; {flow.remote(topic)} exists)" in line
     assert "Probably replication.policy.*" in line
     assert ("without the earlier records" in line) == (policy == "report")
     log = logs / "after.log"
