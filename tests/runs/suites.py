@@ -109,6 +109,7 @@ SUITES: dict[str, Suite] = {
             "tests/integration/clients",
             "tests/integration/connect",
             "tests/integration/dedicated",
+            "tests/integration/spark/test_spark_security.py",
             "tests/integration/secrets",
             "tests/support",
             "tests/unit/api",
