@@ -346,10 +346,10 @@ class CopierWorld:
         self.time.after(pause, write)
 
     def _copied_for_good(self, partition: PartitionCopy) -> int:
-        """Exactly once nothing is before it is committed."""
+        """Exactly once nothing is before it is committed. To go on after a loss is to copy nothing."""
         if self.plan.exactly_once:
             return len(self.oracle.of_source(partition.source).sequence)
-        return partition.acked_position
+        return partition.acked_position - partition.lost_records
 
     def _something_waits(self, partition: PartitionCopy) -> bool:
         """Whether the source has something to copy of this partition."""
