@@ -30,11 +30,12 @@ LIVE_S, EVERY_S = 12.0, 0.05
 PROPERTIES = {
     **SPARK,
     # Shards of the catch-up would have all of this time.
-    "A->B.mirror.spark.batch.ms": "4000",
+    "A->B.mirror.spark.batch.ms": "8000",
 }
-P99_S, MEDIAN_S = 15.0, 1.5
+P99_S, MEDIAN_S = 15.0, 3.5
 """The goal of p99 is 1 s, on a machine with nothing else to do. Behind the catch-up's shards the
-median would be 2 s at least."""
+median would be 4 s at least: half of the time that a shard has. The bound is far from what a slow
+machine takes."""
 
 
 class Arrivals:
