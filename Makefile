@@ -7,6 +7,8 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 py
 	$(shell $(name) -c 'import sys; sys.version_info >= (3, 11) and print("$(name)")' 2>/dev/null)))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 PYTEST := $(BIN)/python -m pytest
+# The tests that took longest are told at the end; the times of all are in build/durations, as JUnit writes them.
+timed = --durations=25 --durations-min=1 --junitxml=build/durations/$(1).xml
 MYPY := $(BIN)/mypy -p connect -p connectors -p api -p deploy -p tests
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --group build --custom-compile-command "make lock"
@@ -139,11 +141,11 @@ check: install-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@echo "$(MYPY), beside the unit tests"
-	@$(MYPY) & types=$$!; $(PYTEST) -q -n $(UNIT_PROCESSES) --dist worksteal tests/unit; tests=$$?; \
+	@$(MYPY) & types=$$!; $(PYTEST) -q -n $(UNIT_PROCESSES) --dist worksteal $(call timed,unit) tests/unit; tests=$$?; \
 	wait $$types && exit $$tests
 
 test: check brokers
-	$(PYTEST) -n $(TEST_PROCESSES) --dist worksteal -m "not slow" --ignore=tests/unit tests
+	$(PYTEST) -n $(TEST_PROCESSES) --dist worksteal $(call timed,brokers) -m "not slow" --ignore=tests/unit tests
 
 slow: install-test brokers
 	$(call record,slow) $(COUNTED_PYTEST) -n $(SLOW_PROCESSES) --dist worksteal -m slow --ignore=tests/unit tests
