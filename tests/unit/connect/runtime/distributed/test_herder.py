@@ -24,6 +24,7 @@ from connect.storage.config_records import RestartRequest
 from connect.storage.status_records import InstanceStatus
 from tests.support.driven_herder import TIMEOUT_S, Rig, herder_rig
 from tests.support.driven_member import OTHER_URL, Plan
+from tests.support.waiting import wait_until
 from tests.unit.connect.runtime.distributed.steered import (
     Steered,
     SteeredTask,
@@ -611,6 +612,7 @@ def test_what_ends_the_herder_by_itself_is_raised_and_ends_the_work(rig: Rig) ->
     rig.member.fail(ConnectError("the group refuses us"))
     with pytest.raises(ConnectError, match="the group refuses us"):
         rig.until(lambda: False, "the failure")
-    assert rig.states("c") == [U, U]
+    # The failure is there before the work has ended.
+    wait_until(lambda: rig.states("c") == [U, U], TIMEOUT_S, "the end of the work")
     with pytest.raises(ConnectError, match="shutting down"):
         rig.herder.delete_connector("c")
