@@ -346,7 +346,7 @@ class CopierWorld:
         self.time.after(pause, write)
 
     def _copied_for_good(self, partition: PartitionCopy) -> int:
-        """Exactly once nothing is before it is committed. To go on after a loss is to copy nothing."""
+        """Exactly once nothing is before it is committed. A loss moves it on and copies nothing."""
         if self.plan.exactly_once:
             return len(self.oracle.of_source(partition.source).sequence)
         return partition.acked_position - partition.lost_records
