@@ -25,6 +25,7 @@ from connectors.mirror.config.base import (
     interval_s,
     mirror_key,
 )
+from connectors.mirror.config.engine import names_cluster
 from connectors.mirror.config.former_names import with_new_names
 from connectors.mirror.config.history_url import flow_history_url
 from connectors.mirror.config.loss_policies import HISTORY_KEYS, RETENTION_KEY, URL_KEY
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 TRANSLATION_ENGINE = "mirror.translation.engine"
+MIN_OFFSETS = "mirror.translation.spark.min.offsets"
 
 CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
     [
@@ -122,14 +124,15 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "`mirror.translation.spark.min.offsets` offsets. Not a key of MirrorMaker 2.",
         ),
         ConfigKey(
-            "mirror.translation.spark.min.offsets",
+            MIN_OFFSETS,
             ConfigType.INT,
             50_000,
             Range(0),
             Importance.LOW,
             "With `mirror.translation.engine=auto`: minimum number of group offsets in a round "
             "that is translated on Spark. Smaller rounds cost less in the process. 0: always use "
-            "Spark. Not a key of MirrorMaker 2.",
+            "Spark, which is the default if the flow's `spark.master` names a cluster. Not a key "
+            "of MirrorMaker 2.",
         ),
         SPARK_IDLE_TIMEOUT,
         *HISTORY_KEYS,
@@ -204,10 +207,16 @@ def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
         sync_group_offsets_interval_s=interval_s(parsed, "sync.group.offsets"),
         checkpoints_topic_replication_factor=parsed.integer("checkpoints.topic.replication.factor"),
         mirror_translation_engine=_ENGINES[parsed.string(TRANSLATION_ENGINE)],
-        mirror_translation_spark_min_offsets=parsed.integer("mirror.translation.spark.min.offsets"),
+        mirror_translation_spark_min_offsets=_min_offsets(parsed),
         mirror_history_url=flow_history_url(parsed.secret(URL_KEY), parsed.originals),
         mirror_history_retention_days=parsed.integer(RETENTION_KEY),
     )
+
+
+def _min_offsets(parsed: ParsedConfig) -> int:
+    if MIN_OFFSETS not in parsed.originals and names_cluster(parsed.originals):
+        return 0
+    return parsed.integer(MIN_OFFSETS)
 
 
 _ENGINES: dict[str, Literal["auto", "process", "spark"]] = {

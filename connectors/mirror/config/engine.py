@@ -9,7 +9,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import OneOf
 from connectors.spark.properties import MASTER, is_local
 
-__all__ = ["ENGINE", "copies_on_spark"]
+__all__ = ["ENGINE", "copies_on_spark", "names_cluster"]
 
 ENGINE = ConfigKey(
     "mirror.engine",
@@ -27,7 +27,10 @@ def copies_on_spark(props: Mapping[str, str]) -> bool:
     """Whether Spark copies the flow with these connector properties. The worker's own `spark.*`
     do not count, so every worker of a group says the same."""
     engine = props.get(ENGINE.name, "auto").strip()
-    if engine == "auto":
-        master = props.get(MASTER, "").strip()
-        return bool(master) and not is_local(master)
-    return engine == "spark"
+    return names_cluster(props) if engine == "auto" else engine == "spark"
+
+
+def names_cluster(props: Mapping[str, str]) -> bool:
+    """Whether the flow's `spark.master` names a cluster, and not this process."""
+    master = props.get(MASTER, "").strip()
+    return bool(master) and not is_local(master)

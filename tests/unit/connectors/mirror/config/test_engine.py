@@ -1,9 +1,10 @@
-"""Which engine copies a flow."""
+"""Which engine copies a flow and translates its groups."""
 
 from __future__ import annotations
 
 import pytest
 
+from connectors.mirror.config.checkpoint import CheckpointConfig
 from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirror.source.connector import MirrorSourceConnector
 
@@ -24,3 +25,28 @@ def test_workers_copy_where_no_cluster_is_named(props: dict[str, str]) -> None:
     assert not copies_on_spark(props)
     assert copies_on_spark({**props, "mirror.engine": "spark"})
     assert MirrorSourceConnector.task_class_for(props).__name__ == "MirrorSourceTask"
+
+
+@pytest.mark.parametrize(
+    ("props", "least"),
+    [
+        ({}, 50_000),
+        ({"spark.master": "local[2]"}, 50_000),
+        ({"spark.master": CLUSTERS[0]}, 0),
+        ({"spark.master": CLUSTERS[0], "mirror.translation.spark.min.offsets": "10"}, 10),
+    ],
+)
+def test_spark_translates_all_rounds_of_a_flow_that_names_a_cluster(
+    props: dict[str, str], least: int
+) -> None:
+    flow = {
+        "name": "m",
+        "connector.class": "MirrorCheckpointConnector",
+        "source.cluster.alias": "A",
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": "a:9092",
+        "target.cluster.bootstrap.servers": "b:9092",
+    }
+    config = CheckpointConfig.from_properties({**flow, **props})
+    assert config.mirror_translation_engine == "auto"
+    assert config.mirror_translation_spark_min_offsets == least
