@@ -1,7 +1,7 @@
 """A consumer group that moves: it reads some payments on the source, and the rest on the target.
 
 Payments are transactional, so their offsets differ between both sides. The group commits at
-arbitrary offsets, and `connect-mirror-client` translates them to the other cluster.
+arbitrary offsets, and `connect-mirror-client` or the mirror translates them to the other cluster.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from deploy.demo.events import topic_named
 from deploy.demo.mirror import SOURCE, TARGET, installed_command
 from deploy.demo.reading import PartitionKey, committed_reader, read_partitions
 
-__all__ = ["GROUP", "MovedGroup", "move_command", "move_group"]
+__all__ = ["GROUP", "MovedGroup", "has_place", "move_by_command", "move_command", "move_group"]
 
 GROUP = "billing"
 COMMAND = "connect-mirror-client"
@@ -62,16 +62,29 @@ def move_command(properties: Path) -> list[str]:
     return [COMMAND, "translate", *flags, "--commit"]
 
 
+def move_by_command(properties: Path) -> None:
+    """Run the command that moves the group. Raises `ProcessFailed`."""
+    _run(move_command(properties))
+
+
+def has_place(target_servers: str, prefix: str) -> bool:
+    """Whether the group has an offset in every partition of the copy."""
+    with committed_reader(target_servers, GROUP, "Payments") as consumer:
+        copies = [TopicPartition(prefix + topic, number) for topic, number in _TOPIC.partition_keys]
+        return all(each.offset >= 0 for each in consumer.committed(copies, timeout=_READ_S))
+
+
 def move_group(
-    source_servers: str, target_servers: str, prefix: str, properties: Path
+    source_servers: str, target_servers: str, prefix: str, move: Callable[[], None]
 ) -> MovedGroup:
-    """Move the group after all payments were copied. Raises `ConnectError`."""
+    """Move the group after all payments were copied. `move` returns once the group has its offsets
+    on the target. Raises `ConnectError`."""
     dice = random.Random()
     keys = _TOPIC.partition_keys
     everything = _read(source_servers, keys, None)
     limits = {key: dice.randrange(1, len(everything[key])) for key in keys}
     before = _read(source_servers, keys, limits)
-    _run(move_command(properties))
+    move()
     copies = [(prefix + topic, partition) for topic, partition in keys]
     after = _read(target_servers, copies, None, committed=True)
     wanted = Counter(value for values in everything.values() for value in values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from functools import partial
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from deploy.brokers import ProcessFailed
@@ -16,7 +17,7 @@ from deploy.demo.comparing import Comparison
 from deploy.demo.events import TOPICS
 from deploy.demo.latency import LatencyProbe
 from deploy.demo.mirror import Mirror, mm2_properties
-from deploy.demo.moving import MovedGroup, move_command, move_group
+from deploy.demo.moving import MovedGroup, move_by_command, move_command, move_group
 from deploy.demo.stage import BUSY_TICK_S, PREFIX, TICK_S, Child, Stage, on_two_clusters
 from deploy.demo.stopping import Stop
 from deploy.demo.summary import BacklogRun, Summary
@@ -172,7 +173,8 @@ class _Demo:
 
     def _move_group(self) -> MovedGroup:
         self._view.say(f"Moving a consumer group: {' '.join(move_command(self._properties))}")
-        return move_group(*self._stage.servers, PREFIX, self._properties)
+        move = partial(move_by_command, self._properties)
+        return move_group(*self._stage.servers, PREFIX, move)
 
     def _drain_and_compare(self, mirror: Mirror) -> Comparison:
         deadline = Deadline(_DRAIN_S, self._stage.clock)

@@ -1,4 +1,5 @@
-"""The demo of Spark: a backfill, a mirror that copies on Spark, and two audits. The first finds a
+"""The demo of Spark on a standalone cluster that it starts: a backfill, a mirror that copies there,
+syncs a changed config and translates a group's offsets there, and two audits. The first finds a
 complete copy. The second finds the record that was tampered with on the target in between.
 
 Everything runs on the main thread. Resources are always closed in reverse order.
@@ -7,8 +8,9 @@ Everything runs on the main thread. Resources are always closed in reverse order
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +21,22 @@ from deploy.brokers.ports import LOOPBACK, PortLease
 from deploy.demo.commands import Ran, run_command
 from deploy.demo.comparing import Comparison
 from deploy.demo.events import topic_named
-from deploy.demo.mirror import Mirror, mm2_properties
+from deploy.demo.mirror import SOURCE, TARGET, Mirror, mm2_properties
+from deploy.demo.moving import GROUP, MovedGroup, has_place, move_group
+from deploy.demo.periodic_jobs import (
+    CHANGED,
+    CHANGED_CONFIG,
+    CHECKPOINTS,
+    CONFIG_SYNC,
+    change_config,
+    copied_config,
+    engine_of,
+)
 from deploy.demo.stage import PREFIX, TICK_S, Child, Stage, on_two_clusters
 from deploy.demo.stopping import Stop
 from deploy.demo.tampering import tamper
 from deploy.demo.view import View
+from deploy.spark_cluster import SparkCluster
 
 __all__ = ["SparkSummary", "run_spark_demo"]
 
@@ -33,13 +46,23 @@ HISTORY = topic_named("clicks")
 TAMPERED = topic_named("logs")
 """Uncompressed, so that a byte of a value is also a byte of the log."""
 
+_WORKERS, _CORES = 2, 1
 _SPARK = """
-# The flow's tasks copy on Spark executors, which are threads of one JVM in this demo.
-mirror.engine = spark
-spark.master = local[2]
+# Naming a cluster is enough: Spark copies there, syncs configs, and translates groups' offsets.
+spark.master = {master}
+
+# Small executors, because everything here shares one machine. They use this Python.
+spark.executor.memory = 512m
+spark.pyspark.python = {python}
+
+# Look for changed configs, and commit groups' offsets, every few seconds.
+sync.topic.configs.interval.seconds = 5
+sync.group.offsets.enabled = true
+sync.group.offsets.interval.seconds = 5
 """
+_ON_SPARK = "spark"
 _COMMAND_S = 300.0
-_STEP_S = 180.0
+_STEP_S = 300.0
 _NEAR_S = 5.0
 _PRODUCER_STOP_S = 20.0
 _MIRROR_STOP_S = 60.0
@@ -50,11 +73,15 @@ _EQUAL, _DIFFERENT = 0, 3
 @dataclass(slots=True)
 class SparkSummary:
     """The results of the demo; None for steps that did not happen. `named`: the audit's line about
-    the record that was tampered with."""
+    the record that was tampered with. `config_s`: seconds until a changed config was on the target.
+    `engines`: who computed the last round of each periodic job."""
 
     records: int = 0
     seconds: float = 0.0
     backfill: Ran | None = None
+    config_s: float | None = None
+    moved: MovedGroup | None = None
+    engines: dict[str, str] = field(default_factory=dict)
     comparison: Comparison | None = None
     audit: Ran | None = None
     second_audit: Ran | None = None
@@ -68,6 +95,8 @@ class SparkSummary:
             return f"The backfill exited with status {self.backfill.status}"
         if self.comparison is not None and self.comparison.different is not None:
             return "The copy differs from its source"
+        if self.moved is not None and not self.moved.exact:
+            return "The moved group did not read each record exactly once"
         if self.audit is not None and self.audit.status != _EQUAL:
             return f"The audit of an undamaged copy exited with status {self.audit.status}"
         if self.second_audit is not None and self.named is None:
@@ -81,6 +110,13 @@ class SparkSummary:
                 f"{self.backfill.seconds:.0f} s, including Spark's start"
             )
         yield f"Copied {self.records:,} records on Spark in {self.seconds:.0f} s"
+        if self.config_s is not None:
+            yield (
+                f"{CHANGED_CONFIG.name} of {CHANGED.name} followed its source in "
+                f"{self.config_s:.0f} s, computed by: {self.engines[CONFIG_SYNC]}"
+            )
+        if self.moved is not None:
+            yield f"{self.moved.describe()}; translated by: {self.engines[CHECKPOINTS]}"
         if self.comparison is not None and self.comparison.different is None:
             yield f"Compared record by record: {self.comparison.equal:,} equal, none different"
         if self.audit is not None:
@@ -112,18 +148,29 @@ class _SparkDemo:
         stage = self._stage
         stage.create_topics()
         stage.produce_backlog()
-        with contextlib.ExitStack() as stack:
-            producer = stage.start_producer("steady")
-            stack.enter_context(producer.process)
+        with self._spark_cluster() as spark, contextlib.ExitStack() as stack:
             lease = stack.enter_context(contextlib.closing(PortLease(cache_directory() / "ports")))
             listener = f"http://{LOOPBACK}:{lease.port}"
-            self._properties.write_text(mm2_properties(*stage.servers, listener) + _SPARK)
-            self._backfill()
-            self._mirror(producer, listener)
-        self._audit()
-        self._tamper_and_audit()
+            on_spark = _SPARK.format(master=spark.url, python=sys.executable)
+            self._properties.write_text(mm2_properties(*stage.servers, listener) + on_spark)
+            producer = stage.start_producer("steady")
+            with producer.process:
+                self._backfill()
+                self._mirror(producer, listener)
+            self._audit()
+            self._tamper_and_audit()
         self._told.seconds = stage.elapsed_s
         return self._told
+
+    @contextlib.contextmanager
+    def _spark_cluster(self) -> Iterator[SparkCluster]:
+        self._view.say(f"Starting a Spark cluster of a master and {_WORKERS} workers")
+        cluster = SparkCluster(_WORKERS, cores=_CORES, logs=self._stage.directory)
+        with contextlib.closing(cluster):
+            with self._stage.stop.interrupting():
+                cluster.start()
+            self._view.say(f"Its master is at {cluster.url}")
+            yield cluster
 
     def _backfill(self) -> None:
         arguments = ["connect-mirror-backfill", str(self._properties), "--topics", HISTORY.name]
@@ -140,6 +187,7 @@ class _SparkDemo:
                 f"All partitions are within {_NEAR_S:g} s of their sources, "
                 f"{self._stage.elapsed_s:.1f} s after the clusters were up"
             )
+            self._change_config(producer, mirror, listener)
             until = self._stage.until
             while until is not None and not until.expired():
                 self._look(producer, mirror, "following")
@@ -151,9 +199,47 @@ class _SparkDemo:
             self._until(producer, mirror, self._stage.drained, "the last records are copied")
             self._told.comparison = self._stage.checker.compare(self._stage.progress.latest.ends)
             self._told.records = self._stage.progress.copied_records()
+            self._move_group(producer, mirror, listener)
             status = mirror.stop(_MIRROR_STOP_S)
             if status:
                 raise ProcessFailed(f"connect-mirror-maker exited with status {status}; see {log}")
+
+    def _change_config(self, producer: Child, mirror: Mirror, listener: str) -> None:
+        """Change a config on the source, and wait until the target has it from Spark."""
+        source, target = self._stage.servers
+        self._view.say(
+            f"Setting {CHANGED_CONFIG.name} of {CHANGED.name} to {CHANGED_CONFIG.value} on {SOURCE}"
+        )
+        began = self._stage.clock.monotonic()
+        change_config(source)
+        self._until(
+            producer, mirror, lambda: copied_config(target, PREFIX), f"{TARGET} has the config"
+        )
+        self._told.config_s = self._stage.clock.monotonic() - began
+        self._await_engine(producer, mirror, listener, CONFIG_SYNC)
+
+    def _move_group(self, producer: Child, mirror: Mirror, listener: str) -> None:
+        """A group reads on the source, and goes on where the mirror has put it on the target."""
+        source, target = self._stage.servers
+        self._view.say(f"Group {GROUP} reads some payments in {SOURCE}, then moves to {TARGET}")
+
+        def placed() -> bool:
+            return has_place(target, PREFIX)
+
+        def moved() -> None:
+            self._until(producer, mirror, placed, f"group {GROUP} has offsets in {TARGET}")
+
+        self._told.moved = move_group(source, target, PREFIX, moved)
+        self._await_engine(producer, mirror, listener, CHECKPOINTS)
+
+    def _await_engine(self, producer: Child, mirror: Mirror, listener: str, job: str) -> None:
+        """Wait until Spark has computed a round of this job, and note what /health says."""
+
+        def on_spark() -> bool:
+            self._told.engines[job] = engine_of(listener, job)
+            return self._told.engines[job] == _ON_SPARK
+
+        self._until(producer, mirror, on_spark, f"{job} was computed by Spark")
 
     def _audit(self) -> None:
         arguments = ["connect-mirror-audit", str(self._properties)]

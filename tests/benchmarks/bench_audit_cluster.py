@@ -28,12 +28,12 @@ from connectors.mirror.copy.settings import EngineSettings
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
 from connectors.mirror.spark.audit import spark_engine
 from connectors.spark.arrow import collect
+from deploy.spark_cluster import SparkCluster
 from tests.benchmarks.arena import open_arena
 from tests.benchmarks.filling import fill
 from tests.benchmarks.payloads import make_payload
 from tests.support.copying import wire
 from tests.support.spark import SMALL_EXECUTORS, session_on
-from tests.support.spark_cluster import SparkCluster
 from tests.support.topics import create_topic, end_offset
 from tests.support.waiting import wait_until
 

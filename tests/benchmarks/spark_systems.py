@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, KafkaRuntime
+from deploy.spark_cluster import SparkCluster
 from tests.benchmarks.plain_spark import TUNED
 from tests.benchmarks.systems import OURS, SYSTEMS, System
 from tests.support.backfills import properties_file
 from tests.support.spark import SMALL_EXECUTORS
-from tests.support.spark_cluster import SparkCluster
 from tests.support.waiting import wait_until
 
 __all__ = ["BACKFILL", "PLAIN", "PLAIN_TUNED", "SPARK", "WORKER", "SparkSystems", "spark_systems"]

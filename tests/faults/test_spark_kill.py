@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
+from deploy.spark_cluster import SparkCluster
 from tests.support.killed_mirrors import (
     caught_up,
     check,
@@ -18,7 +19,6 @@ from tests.support.killed_mirrors import (
 )
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_kills import SPARK, STOP_S, WAIT_S, kill_spark
 from tests.support.steady import SteadyWriter
 from tests.support.waiting import wait_until

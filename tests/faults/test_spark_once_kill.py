@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from deploy.brokers import KafkaCluster
+from deploy.spark_cluster import SparkCluster
 from tests.support.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
 from tests.support.mirrored import MirroredFlow, running
 from tests.support.offset_records import offset_map
 from tests.support.reading import contents, read_partition
 from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_kills import SPARK, STOP_S, WAIT_S, kill, kill_spark, spark_processes
 from tests.support.steady import SteadyWriter
 from tests.support.topics import end_offset

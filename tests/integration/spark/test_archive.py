@@ -25,6 +25,7 @@ from connectors.mirror.backfill.errors import LaterRecordsThere
 from connectors.mirror.history.queries import flow_jobs
 from connectors.mirror.offsets.translator import GroupOffset
 from deploy.brokers import GuardedProcess, KafkaCluster
+from deploy.spark_cluster import SparkCluster
 from tests.support.backfills import Killed, dying, properties_file
 from tests.support.groups import commit
 from tests.support.losing import create_again, delete_topic
@@ -39,7 +40,6 @@ from tests.support.producing import (
 )
 from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.spark_archives import archive, planned, read_archive, restore
-from tests.support.spark_cluster import SparkCluster
 from tests.support.topics import create_topic, end_offset
 from tests.support.waiting import wait_until
 

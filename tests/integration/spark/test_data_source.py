@@ -24,12 +24,12 @@ from connectors.mirror.history.rows import CopiedRow, EventRow, FlowTask
 from connectors.spark.arrow import collect
 from deploy.brokers import KafkaCluster
 from deploy.brokers.java import find_or_install_java
+from deploy.spark_cluster import SparkCluster
 from tests.support.backfills import properties_file
 from tests.support.groups import commit
 from tests.support.mirrored import MirroredFlow
 from tests.support.producing import Record, numbered, produce
 from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow, session_on
-from tests.support.spark_cluster import SparkCluster
 from tests.support.topics import create_topic, unique
 
 CHECKOUT = Path(__file__).parents[3]

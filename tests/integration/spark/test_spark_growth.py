@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
+from deploy.spark_cluster import SparkCluster
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, of_flow
-from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_flow import SPARK, START_S
 from tests.support.topics import end_offset
 from tests.support.waiting import wait_until

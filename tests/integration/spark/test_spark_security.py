@@ -12,6 +12,7 @@ import pytest
 
 from deploy.brokers import JvmOptions, KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
+from deploy.spark_cluster import SparkCluster
 from tests.support.certificates import Authority
 from tests.support.delegation_tokens import TOKEN_BROKER, DelegationTokens
 from tests.support.kdc import Kdc, kdc, missing_for_kerberos
@@ -20,7 +21,6 @@ from tests.support.mirrored import MirroredFlow, assert_equal_logs, running
 from tests.support.producing import numbered, produce
 from tests.support.secure_listeners import LOGIN, SECRET, sasl_properties, tls_properties
 from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_flow import SPARK, START_S, STOP_S
 from tests.support.token_issuer import TokenIssuer, running_issuer
 

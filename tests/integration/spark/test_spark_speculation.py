@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
+from deploy.spark_cluster import SparkCluster
 from tests.support.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.producing import numbered, produce
 from tests.support.reading import contents, read_partition
 from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, of_flow
-from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_flow import ONCE, SPARK, committed
 
 # Eight JVMs start for it.

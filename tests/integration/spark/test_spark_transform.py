@@ -17,13 +17,13 @@ from connectors.mirror.spark.transform.executor import TransformedShard
 from connectors.mirror.spark.transform.plan import FlowTransform
 from connectors.spark.errors import SparkJobFailed
 from deploy.brokers import KafkaCluster
+from deploy.spark_cluster import SparkCluster
 from tests.support.groups import commit, latest_checkpoints
 from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.offset_records import offset_map
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import contents, read_partition
 from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, session_on
-from tests.support.spark_cluster import SparkCluster
 from tests.support.spark_flow import ONCE, SPARK, START_S
 from tests.support.topics import create_topic, end_offset
 from tests.support.transformed import (
