@@ -161,14 +161,18 @@ class PartitionBoard:
 
     def place(self, partition: SparkPartition, offset: int) -> None:
         """Continue at this source offset."""
-        if partition.begin_again:
-            self._created_again(partition, offset)
+        kind = partition.begin_again
+        if kind is LossKind.TARGET_RECREATED:
+            # If the source deleted records meanwhile, the next shard finds that there.
+            offset = min(offset, partition.position)
+        if kind is not None:
+            self._created_again(partition, kind, offset)
         if partition.position == UNKNOWN and self._on_begun is not None:
             partition.start_unsaved = True
         partition.position = offset
         if partition.start_unsaved and self._on_begun is not None:
             self._on_begun(partition)
-        partition.begin_again = False
+        partition.begin_again = None
         partition.copy_error = None
         self.moved_to(partition)
 
@@ -232,36 +236,43 @@ class PartitionBoard:
             if not another:
                 continue
             if self._policies.decide(LossKind.SOURCE_RECREATED) is Decision.STAND:
-                self._created_again(partition, None)
+                self._created_again(partition, LossKind.SOURCE_RECREATED, None)
             else:
-                partition.begin_again = True
+                partition.begin_again = LossKind.SOURCE_RECREATED
 
     # Losses.
 
-    def _created_again(self, partition: SparkPartition, resume: int | None) -> None:
-        kind = LossKind.SOURCE_RECREATED
+    def target_created_again(self, partition: SparkPartition, topic_id: UUID) -> None:
+        """Handle a target topic that was re-created with this ID. The partition is in no shard, and
+        stands still for no other reason."""
+        kind = LossKind.TARGET_RECREATED
+        partition.next_target_id = topic_id
+        decision = self._policies.decide(kind)
+        if decision is Decision.AGAIN:
+            partition.begin_again = kind
+        else:
+            resume = None if decision is Decision.STAND else partition.position
+            self._created_again(partition, kind, resume)
+
+    def _created_again(self, partition: SparkPartition, kind: LossKind, resume: int | None) -> None:
         position = partition.position
-        self.lost(
-            Loss(
-                kind,
-                self._policies.of(kind),
-                partition.source,
-                partition.target,
-                0,
-                position,
-                position,
-                resume,
-            )
+        end = position if kind is LossKind.SOURCE_RECREATED else max(0, partition.target_end)
+        policy = self._policies.of(kind)
+        self._tell(
+            partition,
+            Loss(kind, policy, partition.source, partition.target, 0, end, position, resume),
         )
 
     def lost(self, loss: Loss) -> None:
         """Report a loss once, though every shard that starts there finds it."""
         partition = self._partitions.get(loss.source)
-        if partition is None or partition.loss == loss:
-            return
+        if partition is not None and partition.loss != loss:
+            self._tell(partition, loss)
+
+    def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss
         if loss.on_target:
-            partition.forget_target()
+            partition.forget_target(loss)
         partition.metrics.lost(loss.records)
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)
