@@ -14,7 +14,7 @@ from typing import Literal
 from uuid import UUID
 
 from connect.clients.cluster.cluster_link import ClusterLink
-from connect.clients.cluster.list_offsets import LATEST, OffsetResult
+from connect.clients.cluster.list_offsets import EARLIEST, LATEST, OffsetResult
 from connect.clients.config.settings import WireSettings
 from connect.errors import BrokerUnavailable, ConnectError, DeadlineExceeded
 from connect.log_fields import OwnedPool
@@ -84,16 +84,19 @@ class ThreadedTailLookup:
         asked = source.list_offsets((question.source,), LATEST, isolation, _ASK_S)
         # Uncommitted records are not compared.
         there = target.list_offsets((question.target,), LATEST, 1, _ASK_S)
+        begins = target.list_offsets((question.target,), EARLIEST, 0, _ASK_S)
         try:
             end = asked.result(_WAIT_S)[question.source]
             target_end = there.result(_WAIT_S)[question.target]
+            log_start = begins.result(_WAIT_S)[question.target]
         except (TimeoutError, CancelledError) as error:
-            raise DeadlineExceeded("listing the end offsets of both logs timed out") from error
-        for listed in (end, target_end):
+            raise DeadlineExceeded("listing the offsets of both logs timed out") from error
+        for listed in (end, target_end, log_start):
             if isinstance(listed, ConnectError):
                 raise listed
         assert isinstance(end, int)
         assert isinstance(target_end, int)
+        assert isinstance(log_start, int)
         if question.target_end is not None:
             target_end = min(target_end, question.target_end)
         if target_end <= question.target_start:
@@ -109,6 +112,7 @@ class ThreadedTailLookup:
             (question.source_start, end),
             (question.target_start, target_end),
             timestamps=None,
+            log_start=log_start,
         )
 
     def close(self) -> None:
