@@ -167,9 +167,12 @@ class PartitionBoard:
             offset = min(offset, partition.position)
         if kind is not None:
             self._created_again(partition, kind, offset)
-        if partition.position == UNKNOWN and self._on_begun is not None:
+        fresh = partition.position == UNKNOWN
+        if fresh and self._on_begun is not None:
             partition.start_unsaved = True
         partition.position = offset
+        if fresh:
+            self._ask_target_end(partition)
         if partition.start_unsaved and self._on_begun is not None:
             self._on_begun(partition)
         partition.begin_again = None
@@ -271,8 +274,11 @@ class PartitionBoard:
 
     def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss
+        # It has another place or another log than the one to compare from.
+        partition.tail_start = None
         if loss.on_target:
             partition.forget_target(loss)
+            self._ask_target_end(partition)
         partition.metrics.lost(loss.records)
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)
@@ -292,6 +298,7 @@ class PartitionBoard:
         long. A topic that was re-created meanwhile is noticed when `learn` is called."""
         for partition in self._take_learning():
             self._late[partition.source] = partition.position
+            self._ask_target_end(partition)
         self.news = True
 
     def learn(self, facts: Mapping[TopicPartition, LogIdentity]) -> None:
@@ -301,7 +308,9 @@ class PartitionBoard:
             if known is not None and known.hold_for(partition.position):
                 partition.learn(known)
                 partition.target_end = known.target_end
-                self._compare_from(partition, known.reached(partition.position))
+                if partition.loss is None:
+                    self._compare_from(partition, known.reached(partition.position))
+            self._ask_target_end(partition)
         late, self._late = self._late, {}
         for key, position in late.items():
             known, began = facts.get(key), self._partitions[key]
@@ -321,10 +330,20 @@ class PartitionBoard:
         return found
 
     def _compare_from(self, partition: SparkPartition, start: tuple[int, int] | None) -> None:
+        if start is not None and UNKNOWN not in start:
+            self._wait_for_target(partition, start)
+
+    def _ask_target_end(self, partition: SparkPartition) -> None:
+        """Let the partition wait until its target's log end was asked for, unless that is known.
+        Otherwise nobody could tell what its first shard left there if that is lost."""
+        if partition.target_end == UNKNOWN and partition.tail_start is None:
+            self._wait_for_target(partition, (partition.position, UNKNOWN))
+
+    def _wait_for_target(self, partition: SparkPartition, start: tuple[int, int]) -> None:
         # Under exactly-once a crash leaves no records without stored offsets.
-        if start is None or UNKNOWN in start or not self._stores:
+        if not self._stores:
             return
-        if partition.tail_start is None:
+        if partition not in self._tails:
             self._tails.append(partition)
         partition.tail_start = start
 

@@ -51,9 +51,10 @@ class SparkPartition:
     """(position, target end) of the last commits."""
     tail_start: tuple[int, int] | None = None
     """The (source offset, target offset) from which on the target may have more records than is
-    known. It waits until they are compared."""
+    known. It waits until they are compared. Without a target offset, it waits for the end of the
+    target's log."""
     comparing: bool = False
-    """Waits until the target's log end was compared with the source."""
+    """Waits until the target's log end was listed, and compared with the source."""
     learns: bool = False
     """Waits until the facts about its logs at the last commit were read."""
     start_unknown: bool = False

@@ -42,11 +42,18 @@ class Bench:
         self.sees(OLD)
 
     def sees(self, topic_id: UUID) -> None:
+        self.ends_are_listed()
         self.targets.seen({TARGET[0]: topic_id})
         self.targets.turn()
 
+    def ends_are_listed(self) -> None:
+        """As a partition waits for the end of a target that is not known."""
+        for partition in self.board.take_tails(0.0):
+            partition.tail_start = None
+
     def starts_at(self) -> int | None:
         """The source offset of the next shard, while the source's log ends at 200."""
+        self.ends_are_listed()
         self.board.ends({KEY: 200}, 0)
         shard = self.board.take_shard(1, 0.0)
         return None if shard is None else shard.ranges[0].start
