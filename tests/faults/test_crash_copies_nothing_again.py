@@ -191,20 +191,26 @@ def test_records_on_a_target_that_was_created_again_are_found(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cut_off", ["stored", "not stored", "everything"])
 def test_a_target_whose_first_records_were_deleted_is_compared(
-    flow: MirroredFlow, logs: Path, tmp_path: Path
+    flow: MirroredFlow, logs: Path, tmp_path: Path, cut_off: str
 ) -> None:
-    """As by retention, up to records that are stored as copied: those beyond are found."""
+    """As by retention, between a crash and the next start: up to records that are stored as copied,
+    or beyond. What is left is found. If nothing is left, the records are copied again, and are
+    there once."""
     killed = KilledFlow(flow, logs / "mirror.log", tmp_path, partitions=1)
-    half, deleted = 150_000, 100_000
+    target, remote, half = flow.target_servers, flow.remote(killed.topic), 150_000
     killed.fill(half)
     killed.finish()
     killed.fill(half, start=half)
     for at in (half + 1, half + half // 2):
         killed.kill_at(at)
-        delete_records(flow.target_servers, flow.remote(killed.topic), deleted)
+        end = end_offset(target, remote)
+        kept_from = {"stored": 100_000, "not stored": (half + at) // 2 + 1, "everything": end}
+        delete_records(target, remote, kept_from[cut_off])
     killed.finish()
+    missing = half if cut_off == "everything" else kept_from[cut_off]
     before = read_partition(flow.source_servers, killed.topic)
-    after = read_partition(flow.target_servers, flow.remote(killed.topic))
-    assert contents(after) == contents(before)[deleted:]
-    assert killed.found
+    after = read_partition(target, remote)
+    assert contents(after) == contents(before)[missing:]
+    assert killed.found == (cut_off != "everything")

@@ -1,4 +1,5 @@
-"""A flow on Spark whose processes are killed: nothing is lost, order is kept, the map is exact."""
+"""A flow on Spark whose processes are killed: nothing is lost or copied again, order is kept, the
+map is exact. At least once, as a lost shard is compared with the target before it is copied on."""
 
 from __future__ import annotations
 
@@ -88,15 +89,15 @@ def test_spark_killed_under_the_worker_comes_back_and_goes_on(
         caught_up(flow, topics, WAIT_S)
         # What the gateway says of a lost process is in the log, with tracebacks.
         assert mirror.stop(STOP_S) == 0, log.read_text()
-    check(flow, topics, kills * len(topics))
+    assert doubled(flow, topics, kills * len(topics)) == 0
 
 
 @pytest.mark.slow
-def test_an_executors_machine_killed_in_the_middle_costs_repetitions_only(
+def test_an_executors_machine_killed_in_the_middle_doubles_nothing(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, logs: Path, tmp_path: Path
 ) -> None:
-    """On a standalone cluster, whose executors have of ours only what is sent to them. Spark runs a
-    lost shard again from its beginning, so its records may be there twice."""
+    """On a standalone cluster, whose executors have of ours only what is sent to them. Spark runs
+    the task of a lost shard again, which copies nothing."""
     flow = MirroredFlow(source_cluster, target_cluster)
     log = logs / "mirror.log"
     topics = make_topics(flow)
@@ -112,4 +113,4 @@ def test_an_executors_machine_killed_in_the_middle_costs_repetitions_only(
                 wait_copying(flow, next(iter(topics)), WAIT_S)
             caught_up(flow, topics, WAIT_S)
             stop_cleanly(mirror, log)
-    check(flow, topics, 2)
+    assert doubled(flow, topics, 2) == 0

@@ -3,8 +3,9 @@
 After a crash the target may have records after the last stored source offset. They are the source's
 next records, one by one, unless another producer writes to the target. So both logs are compared
 from the stored offset on: batches by checksums if possible, otherwise record by record. Equal
-records need not be copied again; the caller adds them to the offset map and the stored offsets.
-`compared` is pure, except for reading.
+records need not be copied again; the caller adds them to the offset map and the stored offsets. If
+the target has deleted the first of them, as many of the source's records are left out: where the
+rest is equal, these were there. `compared` is pure, except for reading.
 """
 
 from __future__ import annotations
@@ -71,16 +72,21 @@ class TailReader:
         target_span: tuple[int, int],
         *,
         timestamps: bool | None,
+        log_start: int = 0,
     ) -> Tail:
         """Compare the target's records of `target_span` with the source's of `span`. Both spans end
-        where consumers can read to.
+        where consumers can read to. `log_start`: of the target's log, which may have deleted the
+        first records of its span.
 
         `timestamps`: whether timestamps must be equal; None: unless the target uses LogAppendTime.
         Raises one of `connect.errors`.
         """
-        found, appends = self._look(source, target, span, target_span, timestamps is not False)
+        first, end = target_span
+        gone = max(0, min(log_start, end) - first)
+        there = (first + gone, end)
+        found, appends = self._look(source, target, span, there, gone, timestamps is not False)
         if timestamps is None and appends and not found.records:
-            found, _ = self._look(source, target, span, target_span, False)
+            found, _ = self._look(source, target, span, there, gone, False)
         return found
 
     def _look(
@@ -89,6 +95,7 @@ class TailReader:
         target: TopicPartition,
         span: tuple[int, int],
         target_span: tuple[int, int],
+        gone: int,
         timestamps: bool,
     ) -> tuple[Tail, bool]:
         start, end = span
@@ -119,6 +126,7 @@ class TailReader:
                 wire_runs(_noting(ours, epochs), start, end, committed=self.read_committed),
                 wire_runs(kinds.noting(theirs), *target_span, committed=True),
                 timestamps=timestamps,
+                gone=range(target_span[0] - gone, target_span[0]),
             )
         epochs.cut(found.position)
         return replace(found, epochs=epochs.starts), kinds.append_time
@@ -152,28 +160,51 @@ def compared(
     theirs: Iterable[BatchRun],
     *,
     timestamps: bool,
+    gone: range = range(0),
 ) -> Tail:
-    """Compare both sides as long as their records are equal."""
+    """Compare both sides as long as their records are equal. `gone`: the offsets before those of
+    `theirs` that the target has deleted; one record of the source was at each of them."""
     here, there = RecordStream(ours, timestamps), RecordStream(theirs, timestamps)
-    lines: list[CopiedRange] = []
-    position = start
+    lines = _left_out(source, target, here, gone)
+    if lines is None:
+        return Tail((), start, gone.stop)
+    position, unproved = start, bool(lines)
     while True:
         if not here.waiting and not there.waiting:
             for offset, landed, count in here.take_equal(there):
                 append_range(lines, CopiedRange(source, target, offset, landed, count))
-                position = offset + count
+                position, unproved = offset + count, False
         here.fill(_WINDOW, _MOST_BYTES)
         there.fill(_WINDOW, _MOST_BYTES)
         count = min(here.waiting, there.waiting)
         if count == 0:
             odd = there.window(1)[0][0] if there.waiting else None
-            return Tail(tuple(lines), position, odd)
+            return Tail(() if unproved else tuple(lines), position, odd)
         mine, other = here.window(count), there.window(count)
         same = common(mine, other)
         for offset, landed in zip(mine[0][:same], other[0][:same], strict=True):
             append_range(lines, CopiedRange(source, target, offset, landed, 1))
-            position = offset + 1
+            position, unproved = offset + 1, False
         if same < count:
-            return Tail(tuple(lines), position, other[0][same])
+            return Tail(() if unproved else tuple(lines), position, other[0][same])
         here.drop(count)
         there.drop(count)
+
+
+def _left_out(
+    source: TopicPartition, target: TopicPartition, here: RecordStream, gone: range
+) -> list[CopiedRange] | None:
+    """Pass the source's records whose copies are gone, and return where these were; None if the
+    source has fewer records."""
+    lines: list[CopiedRange] = []
+    landed = gone.start
+    while landed < gone.stop:
+        here.fill(_WINDOW, _MOST_BYTES)
+        count = min(here.waiting, gone.stop - landed)
+        if count == 0:
+            return None
+        for offset in here.window(count)[0]:
+            append_range(lines, CopiedRange(source, target, offset, landed, 1))
+            landed += 1
+        here.drop(count)
+    return lines

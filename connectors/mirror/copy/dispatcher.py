@@ -39,15 +39,13 @@ from connectors.mirror.copy.producer_ids import ProducerIds
 from connectors.mirror.copy.settings import TransactionPlan
 from connectors.mirror.copy.stall_detector import StallDetector
 from connectors.mirror.copy.throttle import Throttle
+from connectors.mirror.copy.topic_looks import TopicLooks
 from connectors.mirror.copy.transactions.manager import TransactionManager
 from connectors.mirror.copy.watch_list import WatchList
 
 __all__ = ["Dispatcher"]
 
 _HOUSEKEEPING_S = 1.0
-_LOOK_AT_TOPICS_S = 20.0
-_MOST_LOOKED_AT = 2_000
-"""With more partitions, frequent metadata requests cost too much."""
 
 
 class Dispatcher:
@@ -73,7 +71,7 @@ class Dispatcher:
         self.routing = BrokerRouting(context, self, self.throttle, self.transactions)
         self.departed: list[PartitionCopy] = []
         self._draining = False
-        self._look_at_topics_at = context.loop.now() + _LOOK_AT_TOPICS_S
+        self._topic_looks = TopicLooks(context.loop.now())
         context.loop.after_each(self.drain)
         context.loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
@@ -208,19 +206,15 @@ class Dispatcher:
         self._stalls.look(watched, self.routing.sources, self.routing.targets)
         self.routing.ask_for_leaders(watched)
         self.watched.settle()
-        if now >= self._look_at_topics_at:
-            self._look_at_topics_at = now + _LOOK_AT_TOPICS_S
+        if self._topic_looks.due(now, len(context.partitions)):
             self._look_at_topics()
         context.loop.after(_HOUSEKEEPING_S, self._housekeeping)
 
     def _look_at_topics(self) -> None:
-        """Request the IDs of the topics on both sides. Otherwise a topic that is deleted and
-        re-created while nothing is copied, or whose new log is as long as the old one when it is
-        fetched next, is only noticed after metadata.max.age.ms."""
+        """Request the IDs of the topics on both sides."""
         partitions = self._context.partitions.values()
-        if len(partitions) <= _MOST_LOOKED_AT:
-            self._context.source.request_refresh({p.source[0] for p in partitions})
-            self._context.target.request_refresh({p.target[0] for p in partitions})
+        self._context.source.request_refresh({p.source[0] for p in partitions})
+        self._context.target.request_refresh({p.target[0] for p in partitions})
 
     def close(self) -> None:
         """Close every connection."""

@@ -71,7 +71,7 @@ def test_neither_the_ui_nor_the_event_log_of_spark_shows_a_secret(
     given = properties(guarded, flow, ui, events)
     with running(given, tmp_path / "run", log) as mirror:
         flow.wait_records(topic, [COUNT], START_S)
-        assert "on Spark: " in log.read_text()
+        assert "task 0 on Spark: " in log.read_text()
 
         def ask(path: str) -> tuple[int, bytes]:
             answer = call(ui, "GET", path)

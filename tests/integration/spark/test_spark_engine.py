@@ -43,7 +43,7 @@ def test_engines_go_on_where_the_other_ended(
         stop_cleanly(mirror, log)
     with running(spark, tmp_path, log) as mirror:
         # The task that was committed before begins as one of the worker engine.
-        wait_until(lambda: "on Spark: " in log.read_text(), START_S, "the other engine")
+        wait_until(lambda: "task 0 on Spark: " in log.read_text(), START_S, "the other engine")
         produce(source, topic, numbered(300, start=500))
         flow.wait_records(topic, [800, 500], START_S)
         client = admin(source)
@@ -51,7 +51,7 @@ def test_engines_go_on_where_the_other_ended(
         produce(source, topic, numbered(70, partition=3) + numbered(30, start=500, partition=1))
         flow.wait_records(topic, [800, 530, 0, 70], START_S)
         stop_cleanly(mirror, log)
-        assert log.read_text().count("on Spark: ") == 2
+        assert log.read_text().count("task 0 on Spark: ") == 2
     stored = flow.stored_offsets()
     assert stored == {(topic, 0): 799, (topic, 1): 529, (topic, 3): 69}
     with running(worker, tmp_path, log) as mirror:
@@ -86,7 +86,7 @@ def test_exactly_once_engines_go_on_where_the_other_ended(
         committed(flow, topic, {0: 500, 1: 500})
         stop_cleanly(mirror, log)
     with running(spark, tmp_path, log) as mirror:
-        wait_until(lambda: "on Spark: " in log.read_text(), START_S, "the other engine")
+        wait_until(lambda: "task 0 on Spark: " in log.read_text(), START_S, "the other engine")
         for start in range(500, 800, 100):
             produce(source, topic, numbered(100, start=start))
             committed(flow, topic, {0: start + 100})
@@ -95,7 +95,7 @@ def test_exactly_once_engines_go_on_where_the_other_ended(
         produce(source, topic, numbered(70, partition=3) + numbered(30, start=500, partition=1))
         committed(flow, topic, {0: 800, 1: 530, 3: 70})
         stop_cleanly(mirror, log)
-        assert log.read_text().count("on Spark: ") == 2
+        assert log.read_text().count("task 0 on Spark: ") == 2
         assert "Applied additional work to running task" in log.read_text()
     with running(worker, tmp_path, log) as mirror:
         produce(source, topic, numbered(10, start=530, partition=1))

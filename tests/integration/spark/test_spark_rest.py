@@ -14,6 +14,7 @@ from deploy.brokers import KafkaCluster
 from tests.support.distributed import Group, worker_group
 from tests.support.groups import commit
 from tests.support.java_connect import worker_properties
+from tests.support.losing import delete_topic, history_losses
 from tests.support.producing import Record, numbered, produce
 from tests.support.reading import ReadRecord, contents, read_partition
 from tests.support.rest import Answer
@@ -25,6 +26,8 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.timeout(600)
 
 WAIT_S = 240.0
+NOTICE_S = 60.0
+"""A deleted topic is made again, and then noticed, within a minute."""
 NAME = "on-spark"
 WITHOUT, ONCE = "disabled", "enabled"
 STARTS = "kafka_connect_spark_session_start_count"
@@ -124,6 +127,11 @@ class Steered:
     def lags(self, topic: str, records: int) -> None:
         wait_until(lambda: self.lag(topic) == records, WAIT_S, f"a lag of {records} of {topic}")
 
+    def losses(self, topic: str) -> float | None:
+        name = "kafka_connect_mirror_mirrorsourceconnector_loss_count"
+        found = metric(self.group.first.url, name, topic=f"A.{topic}")
+        return found[0][1] if found else None
+
     def flow_lag(self, topic: str) -> dict[str, Any]:
         """Of the topic's partition, as `/mirrors/{flow}/lag` answers."""
         found = self.group.call("GET", "/mirrors/A-%3EB/lag").json()
@@ -146,6 +154,10 @@ class Steered:
         return {each["partition"]["topic"]: each["offset"]["offset"] for each in found}
 
 
+def history_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'history.db'}"
+
+
 @pytest.fixture(params=[WITHOUT, ONCE])
 def steered(
     source_cluster: KafkaCluster,
@@ -157,6 +169,7 @@ def steered(
     properties = {
         **worker_properties(target_cluster.bootstrap_servers, unique("spark")),
         "spark.master": "local[2]",
+        "mirror.history.allowed.urls": history_url(tmp_path),
         "exactly.once.source.support": request.param,
         "task.shutdown.graceful.timeout.ms": "20000",
         "session.timeout.ms": "6000",
@@ -167,10 +180,14 @@ def steered(
 
 
 @pytest.mark.parametrize("steered", [WITHOUT], indirect=True)
-def test_it_runs_pauses_resumes_and_stops(steered: Steered) -> None:
+def test_it_runs_pauses_resumes_copies_a_deleted_target_anew_and_stops(
+    steered: Steered, tmp_path: Path
+) -> None:
     topic = steered.topic("t")
     steered.write(topic, 100)
-    steered.group.create(NAME, steered.config())
+    history = history_url(tmp_path)
+    policy = {"mirror_history_url": history, "mirror_loss_policy_target_recreated": "copy"}
+    steered.group.create(NAME, steered.config(**policy))
     steered.shows("RUNNING", "RUNNING")
     steered.arrived()
     steered.lags(topic, 0)
@@ -189,11 +206,18 @@ def test_it_runs_pauses_resumes_and_stops(steered: Steered) -> None:
     steered.ask("PUT", "resume")
     steered.shows("RUNNING", "RUNNING")
     steered.arrived()
+    # Nothing is written: only the new topic's ID tells. The connector makes it again.
+    assert steered.losses(topic) == 0
+    delete_topic(steered.target, f"A.{topic}")
+    wait_until(lambda: steered.losses(topic) == 1, NOTICE_S, "it is noticed")
+    steered.arrived()
+
     steered.ask("PUT", "stop")
     steered.shows("STOPPED")
     # That of the last record.
     assert steered.offsets() == {topic: 149}
     steered.each_once()
+    assert history_losses(history) == {(topic, "target.recreated", "copy", 0, 149, 0)}
 
 
 @pytest.mark.slow

@@ -169,6 +169,6 @@ def test_executors_log_in_and_copy(
     with running(flow.properties({**SPARK, **of_flow(spark), **logins}), tmp_path, log) as mirror:
         flow.wait_records(topic, [COUNT], START_S)
         assert secured.spark.executors(), "executors copied it"
-        assert "on Spark: " in log.read_text()
+        assert "task 0 on Spark: " in log.read_text()
         assert mirror.stop(STOP_S) == 0, log.read_text()
     assert_equal_logs(flow, topic)

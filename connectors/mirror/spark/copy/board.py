@@ -161,14 +161,21 @@ class PartitionBoard:
 
     def place(self, partition: SparkPartition, offset: int) -> None:
         """Continue at this source offset."""
-        if partition.begin_again:
-            self._created_again(partition, offset)
-        if partition.position == UNKNOWN and self._on_begun is not None:
+        kind = partition.begin_again
+        if kind is LossKind.TARGET_RECREATED:
+            # If the source deleted records meanwhile, the next shard finds that there.
+            offset = min(offset, partition.position)
+        if kind is not None:
+            self._created_again(partition, kind, offset)
+        fresh = partition.position == UNKNOWN
+        if fresh and self._on_begun is not None:
             partition.start_unsaved = True
         partition.position = offset
+        if fresh:
+            self._ask_target_end(partition)
         if partition.start_unsaved and self._on_begun is not None:
             self._on_begun(partition)
-        partition.begin_again = False
+        partition.begin_again = None
         partition.copy_error = None
         self.moved_to(partition)
 
@@ -232,36 +239,46 @@ class PartitionBoard:
             if not another:
                 continue
             if self._policies.decide(LossKind.SOURCE_RECREATED) is Decision.STAND:
-                self._created_again(partition, None)
+                self._created_again(partition, LossKind.SOURCE_RECREATED, None)
             else:
-                partition.begin_again = True
+                partition.begin_again = LossKind.SOURCE_RECREATED
 
     # Losses.
 
-    def _created_again(self, partition: SparkPartition, resume: int | None) -> None:
-        kind = LossKind.SOURCE_RECREATED
+    def target_created_again(self, partition: SparkPartition, topic_id: UUID) -> None:
+        """Handle a target topic that was re-created with this ID. The partition is in no shard, and
+        stands still for no other reason."""
+        kind = LossKind.TARGET_RECREATED
+        partition.next_target_id = topic_id
+        decision = self._policies.decide(kind)
+        if decision is Decision.AGAIN:
+            partition.begin_again = kind
+        else:
+            resume = None if decision is Decision.STAND else partition.position
+            self._created_again(partition, kind, resume)
+
+    def _created_again(self, partition: SparkPartition, kind: LossKind, resume: int | None) -> None:
         position = partition.position
-        self.lost(
-            Loss(
-                kind,
-                self._policies.of(kind),
-                partition.source,
-                partition.target,
-                0,
-                position,
-                position,
-                resume,
-            )
+        end = position if kind is LossKind.SOURCE_RECREATED else max(0, partition.target_end)
+        policy = self._policies.of(kind)
+        self._tell(
+            partition,
+            Loss(kind, policy, partition.source, partition.target, 0, end, position, resume),
         )
 
     def lost(self, loss: Loss) -> None:
         """Report a loss once, though every shard that starts there finds it."""
         partition = self._partitions.get(loss.source)
-        if partition is None or partition.loss == loss:
-            return
+        if partition is not None and partition.loss != loss:
+            self._tell(partition, loss)
+
+    def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss
+        # It has another place or another log than the one to compare from.
+        partition.tail_start = None
         if loss.on_target:
-            partition.forget_target()
+            partition.forget_target(loss)
+            self._ask_target_end(partition)
         partition.metrics.lost(loss.records)
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)
@@ -281,6 +298,7 @@ class PartitionBoard:
         long. A topic that was re-created meanwhile is noticed when `learn` is called."""
         for partition in self._take_learning():
             self._late[partition.source] = partition.position
+            self._ask_target_end(partition)
         self.news = True
 
     def learn(self, facts: Mapping[TopicPartition, LogIdentity]) -> None:
@@ -290,7 +308,9 @@ class PartitionBoard:
             if known is not None and known.hold_for(partition.position):
                 partition.learn(known)
                 partition.target_end = known.target_end
-                self._compare_from(partition, known.reached(partition.position))
+                if partition.loss is None:
+                    self._compare_from(partition, known.reached(partition.position))
+            self._ask_target_end(partition)
         late, self._late = self._late, {}
         for key, position in late.items():
             known, began = facts.get(key), self._partitions[key]
@@ -310,10 +330,20 @@ class PartitionBoard:
         return found
 
     def _compare_from(self, partition: SparkPartition, start: tuple[int, int] | None) -> None:
+        if start is not None and UNKNOWN not in start:
+            self._wait_for_target(partition, start)
+
+    def _ask_target_end(self, partition: SparkPartition) -> None:
+        """Let the partition wait until its target's log end was asked for, unless that is known.
+        Otherwise nobody could tell what its first shard left there if that is lost."""
+        if partition.target_end == UNKNOWN and partition.tail_start is None:
+            self._wait_for_target(partition, (partition.position, UNKNOWN))
+
+    def _wait_for_target(self, partition: SparkPartition, start: tuple[int, int]) -> None:
         # Under exactly-once a crash leaves no records without stored offsets.
-        if start is None or UNKNOWN in start or not self._stores:
+        if not self._stores:
             return
-        if partition.tail_start is None:
+        if partition not in self._tails:
             self._tails.append(partition)
         partition.tail_start = start
 

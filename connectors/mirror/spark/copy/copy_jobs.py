@@ -30,7 +30,7 @@ from connectors.spark.errors import SparkJobFailed, job_errors
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 from connectors.spark.slots import Slots, slots_of
 
-__all__ = ["CopyJobs", "JobsHost"]
+__all__ = ["CopyJobs", "JobsHost", "flight_limits"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,6 +54,24 @@ class JobsHost(Protocol):
 
     def engine_failed(self, error: ConfigError) -> None:
         """Handle a permanent error: the engine cannot run with this configuration."""
+
+
+def flight_limits(seconds: float, unheard_s: float, *, speculates: bool) -> ShardLimits:
+    """Return the limits of a flight that is copied for `seconds`. `unheard_s`: how much longer a
+    task whose result is lost may copy. `speculates`: Spark may run a task a second time beside the
+    first run.
+
+    Only the first run of a task copies. A lost executor's Python process may still write what
+    another run would copy, too, and what it wrote is not known. So the partitions wait until it
+    must be over, and are compared with the target.
+    """
+    return ShardLimits(
+        stall_s=float("inf"),
+        most_s=seconds,
+        follow=True,
+        once=True,
+        again_s=seconds + unheard_s if speculates else 0.0,
+    )
 
 
 class CopyJobs:
@@ -201,14 +219,7 @@ class CopyJobs:
         """Copy one shard. Called on the flight's thread."""
         if session is None:
             raise SparkJobFailed(f"the session of {self.name} has ended")
-        speculates = self._speculates
-        limits = ShardLimits(
-            stall_s=float("inf"),
-            most_s=flight.seconds,
-            follow=True,
-            once=speculates or flight.claim is not None,
-            again_s=flight.seconds + self._changes.unheard_s if speculates else 0.0,
-        )
+        limits = flight_limits(flight.seconds, self._changes.unheard_s, speculates=self._speculates)
         with job_errors(f"The copy of {self.name}"):
             session.sparkContext.setJobGroup(
                 self._group_of(flight.number), self._description(flight), interruptOnCancel=True

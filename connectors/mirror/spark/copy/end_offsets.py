@@ -1,13 +1,15 @@
 """Keeps a board's source end offsets current, and finds positions for partitions that have none.
 
-Partitions whose leader does not respond are requested separately, so that others do not wait for
-them. Runs on the task's thread; responses arrive through `post`.
+Also compares the topic IDs of both sides, from time to time and when a batch seems to have landed
+in another log. Partitions whose leader does not respond are requested separately, so that others do
+not wait for them. Runs on the task's thread; responses arrive through `post`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Protocol
 from uuid import UUID
 
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
@@ -17,11 +19,13 @@ from connect.clock import Clock
 from connect.errors import ConnectError
 from connect.protocol.error_codes import code_facts
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.copy.topic_looks import TopicLooks
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.partition import SparkPartition
 from connectors.mirror.spark.copy.source_offsets import Found, SourceOffsets
+from connectors.mirror.spark.copy.target_ids import RenewedTargets
 
-__all__ = ["TICK_S", "Listing"]
+__all__ = ["TICK_S", "Listing", "TargetTopics"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,6 +40,20 @@ _SUSPECT_S = 5.0
 _PLACE_S = 1.0
 
 
+class TargetTopics(Protocol):
+    """The IDs of the target's topics."""
+
+    def watch_targets(self, topics: Collection[str]) -> None:
+        """Set the topics whose IDs are known soon, and renewed with all metadata."""
+
+    def refresh_target_ids(self, topics: Collection[str]) -> None:
+        """Request the IDs of these topics now, without blocking."""
+
+    @property
+    def target_topic_ids(self) -> Mapping[str, UUID]:
+        """Return the IDs, as far as known. A changed state is a new mapping."""
+
+
 class Listing:
     """Requests the source's offsets for one board. Belongs to the task's thread."""
 
@@ -43,12 +61,16 @@ class Listing:
         self,
         board: PartitionBoard,
         offsets: SourceOffsets,
+        targets: TargetTopics,
         reset: AutoOffsetReset,
         post: Callable[[Callable[[], None]], None],
         clock: Clock,
     ) -> None:
         self._board = board
         self._offsets = offsets
+        self._targets = targets
+        self._renewed = RenewedTargets(board)
+        self._looks = TopicLooks(clock.monotonic())
         self._reset: AutoOffsetReset = reset
         self._post = post
         self._clock = clock
@@ -59,17 +81,23 @@ class Listing:
         self._asking = self._asking_suspects = self._placing = False
         self._failing = False
         self._seen_ids: Mapping[str, UUID] | None = None
+        self._seen_target_ids: Mapping[str, UUID] | None = None
 
     def watch(self) -> None:
         """Update the topics after the board's partitions have changed."""
         self._offsets.watch({partition.source[0] for partition in self._board})
+        self._targets.watch_targets({partition.target[0] for partition in self._board})
         self._suspects &= {partition.source for partition in self._board}
         self._due = self._places_due = 0.0
-        self._seen_ids = None
+        self.compare()
 
     def compare(self) -> None:
         """Compare topic IDs again, because other IDs were known before."""
-        self._seen_ids = None
+        self._seen_ids = self._seen_target_ids = None
+
+    def landed_early(self, partition: SparkPartition) -> None:
+        """Request the target's topic ID at once: a batch landed before the known end of its log."""
+        self._targets.refresh_target_ids((partition.target[0],))
 
     def next_s(self) -> float:
         """Return the seconds until `turn` has something to do."""
@@ -80,10 +108,7 @@ class Listing:
     def turn(self) -> None:
         """Send the offset requests that are due."""
         now = self._clock.monotonic()
-        ids = self._offsets.topic_ids
-        if ids is not self._seen_ids:
-            self._seen_ids = ids
-            self._board.topic_ids(ids)
+        self._compare_ids(now)
         if not self._placing and now >= self._places_due:
             self._place(now)
         if not self._asking and now >= self._due:
@@ -97,6 +122,20 @@ class Listing:
             self._ask(
                 set(self._suspects), LATEST, lambda found: self._suspects_answered(found, now)
             )
+
+    def _compare_ids(self, now: float) -> None:
+        if self._looks.due(now, len(self._board)):
+            self._offsets.refresh_topic_ids({partition.source[0] for partition in self._board})
+            self._targets.refresh_target_ids({partition.target[0] for partition in self._board})
+        ids = self._offsets.topic_ids
+        if ids is not self._seen_ids:
+            self._seen_ids = ids
+            self._board.topic_ids(ids)
+        ids = self._targets.target_topic_ids
+        if ids is not self._seen_target_ids:
+            self._seen_target_ids = ids
+            self._renewed.seen(ids)
+        self._renewed.turn()
 
     def _ask(
         self,

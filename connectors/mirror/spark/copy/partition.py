@@ -8,12 +8,12 @@ from uuid import UUID
 
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Loss
+from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
 
 __all__ = ["UNKNOWN", "SparkPartition"]
 
@@ -43,15 +43,18 @@ class SparkPartition:
     """IDs of deleted topics. A broker that restarts may still return one of them."""
     target_topic_id: UUID | None = None
     former_target_ids: tuple[UUID, ...] = ()
+    next_target_id: UUID | None = None
+    """The ID of the target's topic that was re-created, until that is reported."""
     target_end: int = UNKNOWN
     """The target offset after the last record that is known to be there."""
     anchors: tuple[tuple[int, int], ...] = ()
     """(position, target end) of the last commits."""
     tail_start: tuple[int, int] | None = None
     """The (source offset, target offset) from which on the target may have more records than is
-    known. It waits until they are compared."""
+    known. It waits until they are compared. Without a target offset, it waits for the end of the
+    target's log."""
     comparing: bool = False
-    """Waits until the target's log end was compared with the source."""
+    """Waits until the target's log end was listed, and compared with the source."""
     learns: bool = False
     """Waits until the facts about its logs at the last commit were read."""
     start_unknown: bool = False
@@ -60,8 +63,8 @@ class SparkPartition:
     """Waits until its start position is stored."""
     loss: Loss | None = None
     """The last loss that was reported."""
-    begin_again: bool = False
-    """Its topic was re-created: start at its first record."""
+    begin_again: LossKind | None = None
+    """Its topic on the source or the target was re-created: start at the source's first record."""
     copy_error: str | None = None
     listing_error: str | None = None
     """Why the source does not return its offsets."""
@@ -114,11 +117,16 @@ class SparkPartition:
         """Whether a loss moved it back behind the source offset that is, or may be, stored."""
         return UNKNOWN < self.position < max(self.stored, self.storing)
 
-    def forget_target(self) -> None:
+    def forget_target(self, loss: Loss) -> None:
         """Forget the end of the target's log, because the target lost records. It is known again
-        after the next shard."""
+        after the next shard. If the topic was re-created and copying continues, the new topic is
+        the target from now on."""
         self.target_end = UNKNOWN
         self.anchors = ()
+        if loss.kind is LossKind.TARGET_RECREATED and loss.resume is not None:
+            self.former_target_ids = joined_by(self.former_target_ids, self.target_topic_id)
+            # None, if an executor noticed it: the ID that the metadata shows next is kept.
+            self.target_topic_id, self.next_target_id = self.next_target_id, None
 
     def has_target(self, topic_id: UUID | None) -> bool:
         """Whether the target's topic, which has this ID (None: not known), is the one whose end is

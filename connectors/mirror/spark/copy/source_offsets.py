@@ -47,6 +47,10 @@ class SourceOffsets:
         """Set the topics whose partitions are requested."""
         self._link.watch_topics(topics)
 
+    def refresh_topic_ids(self, topics: Collection[str]) -> None:
+        """Request the IDs of these watched topics, without blocking."""
+        self._link.request_refresh(topics)
+
     @property
     def topic_ids(self) -> Mapping[str, UUID]:
         """Return the IDs of the watched topics, as far as known. A changed state is a new

@@ -5,7 +5,8 @@ The counterpart of `connectors/mirror/copy/positions/tail_checks.py` for the Spa
 partition whose target may have more than was stored waits until its target's log end was compared
 with the source, at most `_WITHIN_S`. Then it is copied again, which at-least-once allows. The ends
 of all targets are listed first, so that a start after which nothing was left compares nothing.
-Belongs to the task's thread.
+Before the first shard of a partition whose target's end is not known, that end is listed only: what
+a lost shard left is beyond it. Belongs to the task's thread.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from uuid import UUID
 from connect.clients.cluster.list_offsets import OffsetResult
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
+from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.positions.tail_checks import (
     MOST_OFFSETS,
     FoundTail,
     TailLookup,
     TailQuestion,
 )
-from connectors.mirror.spark.copy.partition import SparkPartition
+from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 
 __all__ = ["BoardTails", "EndsLookup"]
 
@@ -55,10 +57,12 @@ class EndsLookup(TailLookup, Protocol):
 @dataclass(slots=True)
 class _Waiting:
     """A partition that waits until the time `until` (monotonic seconds). `start`: from which source
-    and target offset on it is compared. `answer`: of its comparison, once that has begun."""
+    and target offset on it is compared; without a target offset: not at all. `loss`: the last one
+    before. `answer`: of its comparison, once that has begun."""
 
     start: tuple[int, int]
     until: float
+    loss: Loss | None
     answer: Future[FoundTail] | None = None
 
 
@@ -85,11 +89,11 @@ class BoardTails:
         asked: list[SparkPartition] = []
         for partition in partitions:
             start, partition.tail_start = partition.tail_start, None
-            # A loss moved it to another place, or it has another log.
-            if start is None or partition.leaving or partition.transformed or partition.loss:
+            if start is None or partition.leaving or partition.transformed:
                 continue
             partition.comparing = True
-            self._waiting[partition] = _Waiting(start, self._clock.monotonic() + _WITHIN_S)
+            until = self._clock.monotonic() + _WITHIN_S
+            self._waiting[partition] = _Waiting(start, until, partition.loss)
             asked.append(partition)
         if asked:
             ends = self._lookup.target_ends({partition.target for partition in asked})
@@ -124,6 +128,11 @@ class BoardTails:
             # Without an end, the comparison asks for it itself, and says why there is none.
             known = end if isinstance(end, int) else None
             same = partition.has_target(ids.get(partition.target[0]))
+            if waits.start[1] == UNKNOWN:
+                if same and known is not None and partition.loss is waits.loss:
+                    partition.target_end = known
+                self._release(partition)
+                continue
             least, most = waits.start[1] + 1, waits.start[1] + MOST_OFFSETS
             if not same or not (known is None or least <= known <= most):
                 self._release(partition)
@@ -143,7 +152,7 @@ class BoardTails:
             self._give_up(partition, str(error) or type(error).__name__)
             return
         # After a loss, what was compared may be of an earlier log.
-        if not partition.leaving and partition.loss is None:
+        if not partition.leaving and partition.loss is self._waiting[partition].loss:
             self._on_found(partition, done.result(timeout=0))
         self._release(partition)
 

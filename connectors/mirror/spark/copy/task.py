@@ -122,14 +122,19 @@ class SparkSourceTask(BaseSourceTask):
             self._sync_writer, self.context.connector_name, self._board, self._clock
         )
         self._offsets = SourceOffsets(wire_settings(consumer), fetch.isolation_level, self._clock)
-        self._listing = Listing(
-            self._board, self._offsets, fetch.auto_offset_reset, self._post, self._clock
-        )
         producer = dict(self.context.producer_properties())
         self._lookup = ThreadedTailLookup(
             wire_settings(consumer),
             wire_settings(producer),
             read_committed=fetch.isolation_level == 1,
+        )
+        self._listing = Listing(
+            self._board,
+            self._offsets,
+            self._lookup,
+            fetch.auto_offset_reset,
+            self._post,
+            self._clock,
         )
         self._tails = BoardTails(self._lookup, self._clock, self._post, self._found)
         # Each shard gets its limits, so executors can keep their copiers when limits change.
@@ -411,6 +416,8 @@ class SparkSourceTask(BaseSourceTask):
             sync_writer.copied(line.source, [(line.source_start, line.records)], line.target_start)
             partition = self._board.get(line.source)
             if partition is not None:
+                if line.target_start < partition.target_end:
+                    running(self._listing).landed_early(partition)
                 end = line.target_start + line.records
                 partition.target_end = max(partition.target_end, end)
         for loss in result.losses:

@@ -10,6 +10,7 @@ from connectors.mirror.config.rates import FlowLimits, RateLimit
 from connectors.mirror.copy.range_copier import RangeProgress
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.spark.copy.board import PartitionBoard
+from connectors.mirror.spark.copy.copy_jobs import flight_limits
 from connectors.mirror.spark.copy.flights import Flight, Flights
 from connectors.mirror.spark.copy.partition import SparkPartition
 from connectors.mirror.spark.copy.shards import ShardResult
@@ -168,6 +169,17 @@ def test_after_a_lost_result_its_partitions_are_left_alone_and_others_go_on() ->
     engine.clock.advance(MOST_S + UNHEARD_S)
     (after,) = engine.deal()
     assert sources(after) == sources(lost)
+
+
+def test_only_the_first_run_of_a_task_copies() -> None:
+    """Its process may outlive its executor. A run beside it would double or mix records."""
+    lost, speculative = (
+        flight_limits(MOST_S, UNHEARD_S, speculates=speculates) for speculates in (False, True)
+    )
+    assert lost.once
+    assert speculative.once
+    # With speculation the first run still goes on, and its result counts if it comes.
+    assert (lost.again_s, speculative.again_s) == (0.0, MOST_S + UNHEARD_S)
 
 
 def test_a_repetition_says_that_the_first_run_may_go_on() -> None:

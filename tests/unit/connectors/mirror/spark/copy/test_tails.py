@@ -152,23 +152,90 @@ def test_what_a_lost_shard_left_is_found_when_no_executor_copies_any_more() -> N
     assert bench.planned()
 
 
-def test_a_lost_shard_of_a_target_whose_end_is_not_known_is_copied_again() -> None:
-    bench = Bench()
+def new(bench: Bench) -> None:
+    bench.board.begin(KEY, None, None)
+    bench.board.place(bench.partition, 20)
+
+
+def without_facts(bench: Bench) -> None:
     bench.board.learn({})
+
+
+def without_facts_in_time(bench: Bench) -> None:
+    bench.board.begin_without_facts()
+
+
+def with_an_unknown_end(bench: Bench) -> None:
+    bench.board.learn({KEY: replace(FACTS, target_end=UNKNOWN)})
+
+
+@pytest.mark.parametrize(
+    ("begins", "stored"),
+    [
+        (new, None),
+        (without_facts, 100),
+        (without_facts_in_time, 100),
+        (with_an_unknown_end, 100),
+    ],
+)
+def test_where_the_end_is_not_known_it_is_listed_before_the_first_shard(
+    begins: Callable[[Bench], None], stored: int | None
+) -> None:
+    """Nothing is compared, but what that shard leaves is known, should it be lost."""
+    bench = Bench(stored=stored)
+    begins(bench)
+    bench.turn()
+    assert not bench.planned()
+    bench.target_ends_at(700)
+    assert bench.asked == []
     assert bench.planned()
     bench.board.abandon([KEY], "its executor was lost", 0.0, 0.0)
     bench.clock.advance(1.0)
     bench.turn()
-    assert bench.listed == []
+    bench.target_ends_at(710)
+    position = 20 if stored is None else stored
+    assert bench.questions == [TailQuestion(KEY, TARGET, position, 700, 710)]
+
+
+def test_a_lost_shard_of_a_target_whose_end_could_not_be_listed_is_copied_again() -> None:
+    bench = Bench()
+    bench.board.learn({})
+    bench.turn()
+    bench.target_ends_at(BrokerUnavailable("no leader"))
+    assert bench.planned()
+    bench.board.abandon([KEY], "its executor was lost", 0.0, 0.0)
+    bench.clock.advance(1.0)
+    bench.turn()
+    assert len(bench.listed) == 1
     assert bench.planned()
 
 
-def test_a_partition_that_never_began_is_not_compared() -> None:
-    bench = Bench(stored=None)
-    bench.board.begin(KEY, None, None)
-    bench.board.place(bench.partition, 0)
+def test_after_a_loss_a_lost_shard_is_compared_from_where_it_went_on() -> None:
+    bench = Bench()
+    bench.learn()
+    bench.target_ends_at(910)
+    bench.board.lost(replace(LOSS, kind=LossKind.RETENTION, resume=120))
+    bench.partition.position = 120
+    assert bench.planned()
+    bench.board.abandon([KEY], "its executor was lost", 0.0, 0.0)
+    bench.clock.advance(1.0)
     bench.turn()
-    assert bench.listed == []
+    bench.target_ends_at(950)
+    assert bench.questions == [TailQuestion(KEY, TARGET, 120, 910, 950)]
+    bench.asked[0][1].set_result(Found(160, [(120, 910, 40)]))
+    bench.turn()
+    assert bench.found == [160]
+
+
+def test_a_new_target_s_end_is_listed() -> None:
+    bench = Bench()
+    bench.learn()
+    bench.target_ends_at(910)
+    bench.board.target_created_again(bench.partition, uuid4())
+    bench.turn()
+    assert not bench.planned()
+    bench.target_ends_at(3)
+    assert bench.partition.target_end == 3
     assert bench.planned()
 
 
@@ -291,11 +358,3 @@ def test_a_loss_before_the_comparison_leaves_it_out() -> None:
     bench.board.lost(LOSS)
     bench.learn()
     assert bench.listed == []
-
-
-def test_without_facts_nothing_is_asked() -> None:
-    bench = Bench()
-    bench.board.learn({})
-    bench.turn()
-    assert bench.listed == []
-    assert bench.planned()
