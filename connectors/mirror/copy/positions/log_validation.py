@@ -104,7 +104,8 @@ class LogValidation:
             if self._another_source(partition, source_id):
                 return
             epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
-            if epoch > partition.source_checked:
+            went_back = source_id is None and UNKNOWN < epoch < partition.source_checked
+            if epoch > partition.source_checked or went_back:
                 partition.source_checked = epoch
                 self._look_at_source(partition)
         target = self._target.link.snapshot
@@ -298,12 +299,34 @@ class LogValidation:
             # Records arrived meanwhile, maybe of a later epoch.
             if not self._look_at_source(partition):
                 self._context.mark(partition)
+        elif self._replaced(partition, shorter=False):
+            self._with_fresh_id(partition, lambda: self._starts.created_again(partition))
         elif UNKNOWN < end < check.position:
-            self._with_fresh_id(partition, lambda: self._starts.truncated(partition, end))
+            self._with_fresh_id(partition, lambda: self._source_ends(partition, end))
         elif check.out_of_range:
             self._with_fresh_id(partition, lambda: self._starts.locate(partition))
         else:
             self._context.mark(partition)
+
+    def _source_ends(self, partition: PartitionCopy, end: int) -> None:
+        """Handle a source log that ends at `end`, before the copied records do."""
+        if self._replaced(partition, shorter=True):
+            self._starts.created_again(partition)
+        else:
+            self._starts.truncated(partition, end)
+
+    def _replaced(self, partition: PartitionCopy, *, shorter: bool) -> bool:
+        """Whether leader epochs show that the source's topic was deleted and created again, where
+        brokers before Kafka 2.8 name no topic ID. The epochs of a topic only grow, and a log is cut
+        off only in a new one. Those of a new topic begin at 0."""
+        snapshot = self._source.link.snapshot
+        if partition.source_topic_id or partition.source[0] in snapshot.topic_ids:
+            return False
+        epoch = snapshot.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
+        copied = partition.epochs.before(partition.position)
+        if copied is None or epoch == UNKNOWN:
+            return False
+        return epoch < copied or (shorter and epoch == copied)
 
     def _target_ends(self, partition: PartitionCopy, end: int, before: int) -> None:
         """Handle a target log that ends at `end` but reached `before` earlier."""

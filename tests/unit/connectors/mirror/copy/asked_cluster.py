@@ -31,10 +31,11 @@ class AskedCluster:
         self.answers: list[Future[Listed]] = []
         self.snapshot = ClusterSnapshot(version=1)
         self.refreshes = 0
+        self.asked_epochs: list[dict[TopicPartition, int]] = []
 
-    def leads(self, *keys: TopicPartition) -> None:
-        """These partitions have a leader, too."""
-        leaders = MappingProxyType({**self.snapshot.leaders, **dict.fromkeys(keys, (1, 0))})
+    def leads(self, *keys: TopicPartition, epoch: int = 0) -> None:
+        """These partitions have a leader, too, of this leader epoch."""
+        leaders = MappingProxyType({**self.snapshot.leaders, **dict.fromkeys(keys, (1, epoch))})
         self.snapshot = replace(self.snapshot, version=self.snapshot.version + 1, leaders=leaders)
 
     def names(self, topic: str, topic_id: UUID) -> None:
@@ -52,6 +53,12 @@ class AskedCluster:
         self, partitions: Iterable[TopicPartition], timestamp: int, isolation: int, limit: float
     ) -> Future[Listed]:
         self.asked.append((set(partitions), timestamp))
+        self.answers.append(Future())
+        return self.answers[-1]
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int], limit: float) -> Future[Listed]:
+        """Its answers are among the others."""
+        self.asked_epochs.append(dict(epochs))
         self.answers.append(Future())
         return self.answers[-1]
 
