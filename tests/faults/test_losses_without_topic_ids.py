@@ -1,0 +1,182 @@
+"""A source topic that is deleted and created again on Kafka 2.4, which has no topic ids, is found
+by its leader epochs, except where the new log has the copied offsets in the same epoch. Kafka 2.8
+has ids, with ZooKeeper too, by which it is found there as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
+from deploy.brokers import KafkaCluster, kafka_runtime
+from tests.support.copying import CopyRun
+from tests.support.losing import delete_topic, history_losses
+from tests.support.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.producing import numbered, produce
+from tests.support.reading import numbers, read_partition
+from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+TIMEOUT_S = 60.0
+WITHOUT_IDS, WITH_IDS = "2.4.1", "2.8.2"
+COPIED, FIRST_NEW = 100, 1_000
+FAIL, REPORT, COPY = LossPolicy.FAIL, LossPolicy.REPORT, LossPolicy.COPY
+
+
+@pytest.fixture(scope="module")
+def clusters(session_logs: Path) -> Iterator[dict[str, KafkaCluster]]:
+    with ExitStack() as stack:
+        yield {
+            version: stack.enter_context(
+                KafkaCluster(
+                    name=f"kafka-{version}",
+                    properties={"log.retention.ms": "-1"},
+                    kafka=kafka_runtime(version=version),
+                    logs=session_logs,
+                )
+            )
+            for version in (WITHOUT_IDS, WITH_IDS)
+        }
+
+
+def renew(servers: str, topic: str, count: int) -> None:
+    """Another topic of this name, with so many records. ZooKeeper still has the name for a moment
+    after brokers have forgotten it."""
+    delete_topic(servers, topic)
+    wait_until(lambda: not has_topic(servers, topic), TIMEOUT_S, "it is gone")
+
+    def created() -> bool:
+        try:
+            create_topic(servers, name=topic)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    wait_until(created, TIMEOUT_S, "it is there again")
+    produce(servers, topic, numbered(count, start=FIRST_NEW))
+
+
+def elect_again(cluster: KafkaCluster, times: int) -> None:
+    """So often the leaders of its partitions are elected again."""
+    for _ in range(times):
+        cluster.node(1).stop()
+        cluster.node(1).start()
+
+
+class Copied:
+    """A topic of 100 records, and the run that copied them."""
+
+    def __init__(
+        self,
+        old: KafkaCluster,
+        target: KafkaCluster,
+        policy: LossPolicy = REPORT,
+        restarts: int = 0,
+    ) -> None:
+        self.source, self.target = old.bootstrap_servers, target.bootstrap_servers
+        self.topic, self.copy = create_topic(self.source), create_topic(self.target)
+        elect_again(old, restarts)
+        produce(self.source, self.topic, numbered(COPIED))
+        self.run = CopyRun(self.source, self.target, losses=LossPolicies(policy))
+        self.run.add(self.topic, self.copy)
+
+    def wait(self, records: int) -> None:
+        wait_until(
+            lambda: end_offset(self.target, self.copy) >= records, TIMEOUT_S, "all is copied"
+        )
+
+    @property
+    def values(self) -> list[int]:
+        return numbers(read_partition(self.target, self.copy))
+
+    @property
+    def losses(self) -> list[tuple[LossKind, int, int]]:
+        return [(loss.kind, loss.first, loss.end) for loss in self.run.losses]
+
+
+CREATED_AGAIN = [(LossKind.SOURCE_RECREATED, 0, COPIED)]
+
+
+@pytest.mark.parametrize("policy", LossPolicy)
+def test_a_shorter_log_in_the_same_epoch_is_another_topic(
+    clusters: dict[str, KafkaCluster], target_cluster: KafkaCluster, policy: LossPolicy
+) -> None:
+    copied = Copied(clusters[WITHOUT_IDS], target_cluster, policy)
+    with copied.run as run:
+        run.wait({(copied.topic, 0): COPIED}, TIMEOUT_S)
+        renew(copied.source, copied.topic, 50)
+        if policy is FAIL:
+            wait_until(lambda: run.losses, TIMEOUT_S, "it is noticed")
+        else:
+            copied.wait(COPIED + 50)
+    assert copied.losses == CREATED_AGAIN
+    new = [] if policy is FAIL else list(range(FIRST_NEW, FIRST_NEW + 50))
+    assert copied.values == [*range(COPIED), *new]
+
+
+def test_a_partition_whose_epoch_goes_back_unseen_waits_and_says_so(
+    clusters: dict[str, KafkaCluster], target_cluster: KafkaCluster
+) -> None:
+    """No metadata told that the topic was gone: a broker with old metadata could say the same."""
+    copied = Copied(clusters[WITHOUT_IDS], target_cluster, restarts=1)
+    with copied.run as run:
+        run.wait({(copied.topic, 0): COPIED}, TIMEOUT_S)
+        run.fetching(on=False)
+        renew(copied.source, copied.topic, 150)
+        run.fetching(on=True)
+        wait_until(lambda: run.error(copied.topic), TIMEOUT_S, "the partition says why")
+        error = run.error(copied.topic)
+    assert error is not None
+    assert "UNKNOWN_LEADER_EPOCH" in error
+    assert copied.values == list(range(COPIED))
+
+
+@pytest.mark.parametrize("version", [WITHOUT_IDS, WITH_IDS])
+def test_a_longer_log_in_the_same_epoch_is_found_only_by_its_id(
+    clusters: dict[str, KafkaCluster], target_cluster: KafkaCluster, version: str
+) -> None:
+    copied = Copied(clusters[version], target_cluster)
+    new = 150 if version == WITH_IDS else 150 - COPIED
+    with copied.run as run:
+        run.wait({(copied.topic, 0): COPIED}, TIMEOUT_S)
+        run.fetching(on=False)
+        renew(copied.source, copied.topic, 150)
+        run.fetching(on=True)
+        copied.wait(COPIED + new)
+    assert copied.losses == (CREATED_AGAIN if version == WITH_IDS else [])
+    assert copied.values == [*range(COPIED), *range(FIRST_NEW + 150 - new, FIRST_NEW + 150)]
+
+
+@pytest.mark.parametrize(("restarts", "count"), [(0, 50), (1, 150)], ids=["shorter", "older"])
+def test_a_start_finds_a_log_that_is_shorter_or_of_an_older_epoch(
+    clusters: dict[str, KafkaCluster],
+    target_cluster: KafkaCluster,
+    logs: Path,
+    tmp_path: Path,
+    restarts: int,
+    count: int,
+) -> None:
+    old = clusters[WITHOUT_IDS]
+    flow = MirroredFlow(old, target_cluster)
+    topic, url = flow.topic(), f"sqlite:///{tmp_path / 'history.db'}"
+    elect_again(old, restarts)
+    produce(flow.source_servers, topic, numbered(COPIED))
+    properties = flow.properties({"mirror.history.url": url})
+    with running(properties, tmp_path, logs / "before.log") as mirror:
+        flow.wait_records(topic, [COPIED], TIMEOUT_S)
+        stop_cleanly(mirror, logs / "before.log")
+    renew(flow.source_servers, topic, count)
+    with running(properties, tmp_path, logs / "after.log") as mirror:
+        flow.wait_records(topic, [COPIED + count], TIMEOUT_S)
+        stop_cleanly(mirror, logs / "after.log")
+    copy = read_partition(flow.target_servers, flow.remote(topic))
+    assert numbers(copy) == [*range(COPIED), *range(FIRST_NEW, FIRST_NEW + count)]
+    assert history_losses(url) == {(topic, "source.recreated", "report", 0, COPIED - 1, 0)}
