@@ -42,7 +42,7 @@ FOUND: Mapping[Rules, str] = {
     Rules(10, 15.0, form=Form.SPARK, more=True): "a broker with old metadata after a topic's end",
     # Tasks that began while the leader of the offsets topic was away asked it for the topic's end,
     # and waited for its answer for a minute. Then a topic that was created again while a batch
-    # waited for the target was continued at the old offset, which is open.
+    # waited for the target was continued at the old offset.
     drawn_rules(45, _DRAWN_S): "tasks begin while a broker with a full disk is away",
 }
 """What each of them found."""
