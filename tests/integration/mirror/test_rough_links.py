@@ -90,3 +90,20 @@ def test_lost_frames_are_lost_until_the_link_is_whole_again() -> None:
         with network.rough("far", Roughness(loss=1.0), "1"):
             assert reached(near, far, 2.0) == "lost"
         assert reached(near, far, TIMEOUT_S) == "reached"
+
+
+def test_a_cut_outlives_a_rough_link_of_another_host() -> None:
+    """A bridge that takes the address of one of its ports loses its neighbours, the cuts among
+    them, when that port goes."""
+    with Network() as network:
+        network.add("near")
+        far = network.add("far")
+        here = Place()
+        assert reached(here, far, 5.0) == "reached"
+        network.cut("far", "in")
+        for host in network.hosts:
+            with network.rough(host, Roughness(), "seed"):
+                assert reached(here, far, 1.0) == "lost"
+            assert reached(here, far, 1.0) == "lost"
+        network.heal("far", "in")
+        assert reached(here, far, 5.0) == "reached"

@@ -32,6 +32,7 @@ DIRECTIONS = ("both", "out", "in")
 """What a cut loses: everything, what the host sends, or what is sent to it."""
 
 _NOWHERE = "02:00:00:00:00:01"
+_BRIDGE = "02:00:00:00:00:02"
 _TIMEOUT_S = 30.0
 _OWN = re.compile(r"ft(\d+)-\w+")
 
@@ -79,7 +80,9 @@ class Network:
 
     def __enter__(self) -> Self:
         self._clear_leftovers()
-        _ip("link", "add", self._bridge, "type", "bridge")
+        # One without an address of its own has that of a port. When that one goes, it gets another
+        # port's, and loses all its neighbours, cuts among them.
+        _ip("link", "add", self._bridge, "address", _BRIDGE, "type", "bridge")
         _ip("addr", "add", f"{self._root}/16", "dev", self._bridge)
         _ip("link", "set", self._bridge, "up")
         return self
