@@ -157,9 +157,11 @@ SECURITY_TESTS := tests/unit/api/rest tests/unit/api/cli/test_secret_logs.py tes
 	tests/unit/connect/runtime/test_loggers.py tests/unit/connectors/mirrormaker/test_permissions.py \
 	$(addprefix tests/integration/clients/test_,group_member.py kerberos.py rotated_certificates.py \
 	sasl_proxy.py signed_tokens.py wire_security.py) \
-	$(addprefix tests/integration/connect/test_,kerberos.py secrets_in_logs.py worst_patterns.py) \
+	$(addprefix tests/integration/connect/test_,kerberos.py permissions_of_stored_configs.py \
+	secrets_in_logs.py worst_patterns.py) \
 	$(addprefix tests/integration/dedicated/test_,client_certificates.py kerberos.py sasl_sessions.py) \
 	tests/integration/spark/test_spark_security.py tests/integration/secrets \
+	tests/compat/test_rotated_passwords.py \
 	$(addprefix tests/compat/test_permissions,.py _of_programs.py _taken_away.py)
 security: install-test brokers
 	$(call record,security) $(COUNTED_PYTEST) -n $(TEST_PROCESSES) --dist worksteal $(SECURITY_TESTS)

@@ -18,7 +18,8 @@ from collections.abc import Callable
 import regex
 
 from connect.config.java_classes import CharSet, Range, named_class, predefined_class
-from connect.config.regex_budget import LONGEST, MOST_RANGES, SHORT, TooMuch, current, turn
+from connect.config.regex_budget import LONGEST, SHORT, TooMuch, current, turn
+from connect.config.regex_size import JavaRegexError, PatternSize
 from connect.errors import ConfigError
 
 __all__ = ["JavaRegex", "JavaRegexError", "TextPattern", "compile_java_regex", "literal_regex"]
@@ -28,6 +29,8 @@ _TRIES = 2
 """The limit counts the CPU time of all threads, so one match of a busy process may exceed it."""
 _DEEPEST = 100
 _SHOWN = 200
+_MOST_DIGITS = 10
+"""Of a count: Java's are integers of 32 bits."""
 
 _COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
@@ -42,15 +45,6 @@ _PLAIN_GROUPS = ("(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!")
 _LOOK_BEHIND = ("(?<=", "(?<!")
 _LINE_BREAK = r"(?:\r\n|[\n\x0b\f\r\x85\u2028\u2029])"
 _KNOWN_FLAGS = {"i": "i", "m": "m", "s": "s", "u": "u", "d": ""}
-
-
-class JavaRegexError(ValueError):
-    """A pattern that Java or Python refuses. `position` is an index into it."""
-
-    def __init__(self, reason: str, position: int) -> None:
-        super().__init__(f"{reason} near index {position}")
-        self.reason = reason
-        self.position = position
 
 
 class JavaRegex:
@@ -125,7 +119,10 @@ def _compile(pattern: str) -> JavaRegex:
             translator = _Translator(pattern)
             translated = translator.translate()
             # A short pattern may be a long one after translation.
-            with turn(0 if len(pattern) > SHORT else translator.ranges):
+            size, budget = translator.size, current()
+            if budget is not None and size.written_out > len(pattern):
+                budget.take(size.written_out - len(pattern))
+            with turn(0 if len(pattern) > SHORT else size.largest):
                 return JavaRegex(
                     pattern, regex.compile(translated, regex.ASCII, cache_pattern=False)
                 )
@@ -149,9 +146,7 @@ class _Translator:
         self._at = 0
         self._groups = 0
         self._depth = 0
-        self.ranges = 0
-        """The number of ranges in all character classes, counted when they are read and when they
-        are written."""
+        self.size = PatternSize()
         self._behind: int | None = None
         """Where the outermost look-behind begins that is being translated."""
 
@@ -171,6 +166,7 @@ class _Translator:
         scopes: list[str] = []
         while self._at < len(self._text) and self._text[self._at] != ")":
             if self._text[self._at] == "|":
+                self.size.write(1 + len(scopes), self._at)
                 self._at += 1
                 parts += [")" * len(scopes), "|", *scopes]
             elif (flags := _FLAGS.match(self._text, self._at)) and flags[3] == ")":
@@ -181,8 +177,11 @@ class _Translator:
         return "".join(parts) + ")" * len(scopes)
 
     def _quantified(self) -> str:
+        start, before = self._at, self.size.written_out
+        self.size.write(1, start)
         atom, repeatable = self._atom()
         while quantifier := self._quantifier():
+            self.size.repeat(quantifier, before, start)
             atom = f"{atom if repeatable else f'(?:{atom})'}{quantifier}"
             repeatable = False
             if not self._text.startswith("{", self._at):
@@ -198,7 +197,8 @@ class _Translator:
             count = _COUNT.match(self._text, self._at)
             if count is None:
                 raise JavaRegexError("Unclosed counted closure", self._at)
-            if count[3] and int(count[3]) < int(count[1]):
+            longest = max(len(count[1]), len(count[3] or ""))
+            if longest > _MOST_DIGITS or (count[3] and int(count[3]) < int(count[1])):
                 raise JavaRegexError("Illegal repetition range", self._at)
             quantifier = count[0]
             self._at = count.end()
@@ -219,7 +219,7 @@ class _Translator:
         if char == "(":
             return self._group(), True
         if char == "[":
-            return self._counted(self._char_class()).python(), True
+            return self._python(self._char_class()), True
         if char == "\\":
             return self._escape()
         if char in "*+?":
@@ -294,7 +294,7 @@ class _Translator:
             return self._back_reference(), True
         found = self._escaped_class()
         if found is not None:
-            return self._counted(found).python(), True
+            return self._python(found), True
         return re.escape(self._escaped_char()), True
 
     def _back_reference(self) -> str:
@@ -379,19 +379,15 @@ class _Translator:
                 union = None
             else:
                 union = [] if union is None else union
-                union += self._counted(self._class_item()).ranges
+                union += self.size.read(self._class_item(), self._at).ranges
         self._at += 1
         self._depth -= 1
         found = _intersect(result, union) or CharSet()
         return found.complement() if negated else found
 
-    def _counted(self, found: CharSet) -> CharSet:
-        self.ranges += len(found.ranges)
-        if self.ranges > MOST_RANGES:
-            raise JavaRegexError(
-                f"The character classes have more than {MOST_RANGES} ranges together", self._at
-            )
-        return found
+    def _python(self, found: CharSet) -> str:
+        self.size.write(len(found.ranges), self._at)
+        return self.size.read(found, self._at).python()
 
     def _class_item(self) -> CharSet:
         if self._text[self._at] == "[":

@@ -18,7 +18,6 @@ from typing import Any
 
 __all__ = [
     "LONGEST",
-    "MOST_RANGES",
     "SHORT",
     "RegexBudget",
     "TooMuch",
@@ -30,9 +29,6 @@ __all__ = [
 LONGEST = 32_768
 """Characters of a pattern: a list of 1,200 topics of 25 characters. To compile the worst of twice
 this length, `(|a)` repeated, took 1.2 to 1.8 s of CPU."""
-MOST_RANGES = 16_384
-"""Ranges in the character classes of a pattern, `[a-z]` being one and `\\p{L}` some 650. To compile
-twice as many took up to 1.2 s of CPU."""
 SHORT = 1_000
 """Limit of characters, and of ranges, of a short pattern: 50 ms."""
 _EACH = 16
@@ -64,7 +60,8 @@ class RegexBudget:
         self.left -= characters + _EACH
         if self.left < 0:
             raise TooMuch(
-                f"The patterns of one config have more than {_PER_REQUEST} characters together"
+                f"The patterns of one config have more than {_PER_REQUEST} characters together, "
+                "with their repetitions written out"
             )
 
 

@@ -69,6 +69,7 @@ def test_the_sbom_names_each_package_with_hash_and_licence() -> None:
 def test_the_projects_own_locks_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program, document = pip_audit(tmp_path / "pip-audit", answer()), tmp_path / "sbom.json"
     assert main(["--pip-audit", str(program), "--sbom", str(document)]) == 0, capsys.readouterr()
+    assert "Vulnerabilities of requirements.lock: looked up" in capsys.readouterr().out
     named = {each["name"] for each in json.loads(document.read_text())["components"]}
     assert {"confluent-kafka", "cryptography", "pyspark"} <= named
     assert not {"jgo", "psutil", "pytest"} & named
@@ -85,7 +86,10 @@ def test_a_vulnerability_is_named_with_its_remedy(
 def test_it_says_that_it_could_not_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = pip_audit(tmp_path / "p", "", "ConnectionError: no route to host", 1)
     assert main(["--pip-audit", str(broken)]) == 3
-    assert "could not be looked up: pip-audit failed: ConnectionError" in capsys.readouterr().err
+    told = capsys.readouterr()
+    for lock in ("requirements.lock", "requirements-test.lock", "requirements-kerberos.lock"):
+        assert f"looked up: {lock}: pip-audit failed: ConnectionError" in told.err
+        assert f"Vulnerabilities of {lock}: not all looked up" in told.out
     assert main(["--pip-audit", str(tmp_path / "none")]) == 3
     assert "is not installed" in capsys.readouterr().err
 

@@ -76,6 +76,8 @@ def test_patterns_mean_what_they_mean_in_java(
         ("x{a}", "Unclosed counted closure", 1),
         ("{a}", "Illegal repetition", 0),
         ("a{2,1}", "Illegal repetition range", 1),
+        ("a{99999999999}", "Illegal repetition range", 1),
+        ("a{0," + "9" * 5_000 + "}", "Illegal repetition range", 1),
         ("x[a", "Unclosed character class", 1),
         ("x(a", "Unclosed group", 1),
         ("a)", "Unmatched closing", 1),
@@ -145,6 +147,53 @@ def test_deep_nesting_is_an_error(pattern: str) -> None:
 
 def test_reasonable_nesting_is_none() -> None:
     assert compile_java_regex("(" * 100 + "a" + ")" * 100).fullmatch("a")
+
+
+# The compiler writes out what has to occur. Each of these took seconds and hundreds of megabytes,
+# and some all memory of the machine.
+WRITTEN_OUT = {
+    "a count": "(?:a|b){1000000}",
+    "a count without end": "(?:a|b){1000000,}",
+    "the largest count": "a{2147483647}",
+    "counts inside counts": "(?:(?:(?:a){100}){100}){100}",
+    "small counts inside each other": "(?:" * 12 + "a" + "){2}" * 12,
+    "plus inside plus": "(" * 20 + "a" + ")+" * 20,
+    "possessive": "(" * 20 + "a" + ")++" * 20,
+    "from one to nine": "(?:" * 20 + "a" + "){1,9}" * 20,
+    "look-aheads": "(?=" * 20 + "a" + ")+" * 20,
+    "large classes": r"\p{L}{1000}",
+    "empty alternatives": "(?:" + "|" * 1000 + "){1000}",
+    "flags of many alternatives": "(?i)a|" * 1000,
+}
+
+
+@pytest.mark.parametrize("what", WRITTEN_OUT)
+def test_repetitions_that_are_too_large_written_out_are_an_error(what: str) -> None:
+    with pytest.raises(JavaRegexError, match="written out, it has more than 65536 characters"):
+        compile_java_regex(WRITTEN_OUT[what])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(?:[0-9a-f]{8}-){4}x{12}", "0123abcd-" * 4 + "x" * 12),
+        ("[a-z]{1,249}", "a" * 249),
+        (r"\p{L}{20}", "é" * 20),
+        ("a{0,2147483647}", "a" * 1000),
+        ("(?:" * 99 + "a" + "){1}" * 99, "a"),
+        ("(?:" * 99 + "a" + ")*" * 99, "aaa"),
+        ("((a+)+b+)+", "aabab"),
+    ],
+)
+def test_reasonable_repetitions_are_none(pattern: str, text: str) -> None:
+    assert compile_java_regex(pattern).fullmatch(text)
+
+
+def test_a_request_counts_its_patterns_written_out() -> None:
+    patterns = [f"a{{{count}}}" for count in range(1_000, 2_000)]
+    with regex_budget.regex_budget(), pytest.raises(JavaRegexError) as refused:
+        list(map(compile_java_regex, patterns))
+    assert "patterns of one config have more than" in refused.value.reason
 
 
 def test_one_thread_at_a_time_compiles_long_patterns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,136 @@
+"""A mirror whose password is in Vault: after the password was changed there and at the brokers, the
+mirror goes on with the new one, and shows neither, at the finest log level either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from deploy.brokers import KafkaCluster, KafkaRuntime
+from tests.support.canaries import Canaries
+from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.producing import numbered, produce
+from tests.support.rest import call
+from tests.support.served import health_of
+from tests.support.topics import admin
+from tests.support.vault import VaultServer
+from tests.support.waiting import wait_until
+
+LISTENER, USER = "SASL", "ali"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SESSION_MS, LEASE_S = 3_000, 5
+ITERATIONS = 4_096
+COUNT, WAIT_S = 20, 60.0
+PATH = "secret/data/mirror"
+PAGES = ("/", "/metrics?family=A,B,C", "/health", "/mirrors", "/admin/loggers")
+
+
+@pytest.fixture
+def canaries() -> Canaries:
+    return Canaries()
+
+
+@pytest.fixture
+def before(canaries: Canaries) -> str:
+    return canaries.new("the password before")
+
+
+@pytest.fixture
+def brokers(before: str, kafka: KafkaRuntime, logs: Path) -> Iterator[KafkaCluster]:
+    prefix = f"listener.name.{LISTENER.lower()}"
+    with KafkaCluster(
+        name="vault",
+        kafka=kafka,
+        logs=logs,
+        listeners={LISTENER: "SASL_PLAINTEXT"},
+        properties={
+            f"{prefix}.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            f"{prefix}.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
+            # Who logged in with the old password has to log in again soon.
+            f"{prefix}.connections.max.reauth.ms": str(SESSION_MS),
+            "log.retention.ms": "-1",
+        },
+        format_arguments=["--add-scram", f"SCRAM-SHA-256=[name={USER},password={before}]"],
+    ) as cluster:
+        yield cluster
+
+
+def change_password(cluster: KafkaCluster, password: str) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, ITERATIONS)
+    change = UserScramCredentialUpsertion(USER, info, password.encode())
+    client = admin(cluster.bootstrap_servers)
+    for changed in client.alter_user_scram_credentials([change]).values():
+        changed.result(WAIT_S)
+
+
+def properties(flow: MirroredFlow, vault: VaultServer, listener: str) -> dict[str, str]:
+    login = {
+        "bootstrap.servers": flow.source.bootstrap(LISTENER),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": (
+            f'{SCRAM} required username="{USER}" password="${{vault:secret/mirror:password}}";'
+        ),
+    }
+    (token,) = vault.tokens
+    return flow.properties(
+        {
+            **{f"{side}.{key}": value for side in "AB" for key, value in login.items()},
+            "metrics.listener": listener,
+            "config.providers": "vault",
+            "config.providers.vault.class": "VaultConfigProvider",
+            "config.providers.vault.param.url": vault.url,
+            "config.providers.vault.param.token": token,
+        }
+    )
+
+
+def test_a_password_that_changes_in_vault_is_taken_up_and_never_shown(
+    brokers: KafkaCluster,
+    canaries: Canaries,
+    before: str,
+    tmp_path: Path,
+    logs: Path,
+    listener: str,
+) -> None:
+    flow, log = MirroredFlow(brokers, brokers), logs / "mirror.log"
+    topic = flow.topic()
+    produce(flow.source_servers, topic, numbered(COUNT))
+
+    def asked(path: str) -> tuple[int, bytes]:
+        answer = call(listener, "GET", path)
+        return answer.status, answer.body
+
+    with VaultServer() as vault:
+        vault.tokens = {canaries.new("Vault's token")}
+        vault.lease_s = LEASE_S
+        vault.secrets[PATH] = {"data": {"password": before}}
+        given = properties(flow, vault, listener)
+        with running(given, tmp_path, log) as mirror:
+            flow.wait_records(topic, [COUNT])
+            pid, level = mirror.pid, {"level": "TRACE"}
+            assert call(listener, "PUT", "/admin/loggers/root", level).status == 200
+
+            after = canaries.new("the password after")
+            change_password(brokers, after)
+            vault.secrets[PATH] = {"data": {"password": after}}
+            restarted = f"{flow.a}->{flow.b}: restarted"
+            wait_until(lambda: restarted in log.read_text(), WAIT_S, "the new one is taken up")
+            produce(flow.source_servers, topic, numbered(COUNT, start=COUNT))
+            flow.wait_records(topic, [2 * COUNT], WAIT_S)
+            wait_until(lambda: health_of(listener)["status"] == "healthy", WAIT_S, "health")
+            assert mirror.running()
+            assert mirror.pid == pid
+            found = canaries.leaked_by_answers(asked, dict.fromkeys(PAGES, 200))
+            found += canaries.leaked_by_processes(pid)
+            stop_cleanly(mirror, log)
+    assert_equal_logs(flow, topic)
+    assert "TRACE" in log.read_text() or "DEBUG" in log.read_text()
+    assert found + canaries.leaked_by_files(log) == []
