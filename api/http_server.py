@@ -167,7 +167,12 @@ class ApiServer:
                 self._server.force_exit = True
             self._thread.join(_STOP_S)
             if self._thread.is_alive():
-                _LOG.warning("the HTTP server on %s did not stop within %g s", self.url, _STOP_S)
+                _LOG.warning(
+                    "the HTTP server on %s did not stop within %g s; nothing has to be done: "
+                    "it ends with the process",
+                    self.url,
+                    _STOP_S,
+                )
                 return
         if self._socket is not None:
             self._socket.close()
@@ -188,7 +193,9 @@ class ApiServer:
                 self._serve(self._socket)
         except Exception:  # noqa: BLE001 - the top of a thread
             _LOG.exception(
-                "the HTTP server on %s ended with an unexpected error; its pages are not available",
+                "the HTTP server on %s ended with an unexpected error, and its pages are "
+                "gone until the process is restarted; this is a defect: report it with "
+                "the trace",
                 self.url,
             )
 

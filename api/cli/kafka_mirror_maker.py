@@ -284,7 +284,9 @@ def _supervise(arguments: argparse.Namespace, streams: int) -> int:
     finally:
         ended_well = group.stop(Deadline(STOP_S + _KILL_AFTER_S))
     if ended is not None:
-        log.error("a stream ended with code %d; all are stopped", ended)
+        log.error(
+            "a stream ended with code %d, so all are stopped; the errors above say why", ended
+        )
         return ended or EXIT_STOPPED
     return EXIT_OK if ended_well else EXIT_STOPPED
 

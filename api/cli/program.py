@@ -215,5 +215,7 @@ def run_program(
                 print(indented(without_secrets(f"{program}: {error}")), file=sys.stderr)
                 return code
         # A mistake of ours, told in full.
-        logging.getLogger(program).exception("ended by an unexpected error")
+        logging.getLogger(program).exception(
+            "ended by an unexpected error; this is a defect: report it with the trace"
+        )
         return unexpected

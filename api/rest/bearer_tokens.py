@@ -189,7 +189,8 @@ class BearerTokens:
             found = jwt.PyJWKSet.from_dict(json.loads(fetch(request, _TIMEOUT_S, self._rules.tls)))
         except (OSError, ValueError, jwt.PyJWTError) as error:
             _LOG.warning(
-                "Cannot get the keys of bearer tokens from %s: %s",
+                "Cannot get the keys of bearer tokens from %s, trying again with the next"
+                " token: %s",
                 self._rules.url,
                 type(error).__name__,
             )

@@ -118,7 +118,11 @@ class RestExtensions:
             try:
                 extension.close()
             except Exception:  # noqa: BLE001 - plugin code; the others are closed all the same
-                _LOG.exception("Closing REST extension %s failed", _name_of(extension))
+                _LOG.exception(
+                    "Closing REST extension %s failed; this is a defect of the extension: "
+                    "report it to its author, with the trace",
+                    _name_of(extension),
+                )
 
     def _add(self, found: type[ConnectRestExtension], name: str, props: Mapping[str, str]) -> None:
         try:

@@ -70,7 +70,9 @@ function edge(flow, from, to, twoWay, along, short, chosen, choose) {
   const [u, v] = [1 - along, along];
   const text = [0, 1].map((n) => u * u * a[n] + 2 * u * v * middle[n] + v * v * b[n]);
   const below = twoWay && ny > 0.1;
-  const lag = flow.lag_seconds === null ? "" : flow.lag_seconds < 1 ? "in sync" : `${duration(flow.lag_seconds)} behind`;
+  // A flow that is not well may have records that wait but no lag in time: nothing was copied yet.
+  const waits = flow.health !== "ok" && flow.lag_records ? `${number(flow.lag_records)} records behind` : "in sync";
+  const lag = flow.lag_seconds === null ? "" : flow.lag_seconds < 1 ? waits : `${duration(flow.lag_seconds)} behind`;
   const rate = flow.records_per_second === null ? "" : `${number(flow.records_per_second)}/s`;
   const label = short ? (flow.health === "ok" ? "" : word) : flow.health === "ok" || !lag ? [rate, lag].filter(Boolean).join(" · ") : `${word} · ${lag}`;
   const go = (event) => { event.preventDefault(); choose(flow.name); };

@@ -142,7 +142,12 @@ class AllowedPaths:
         if self._roots is not None:
             normal = PurePath(os.path.normpath(path))
             if not any(normal.is_relative_to(root) for root in self._roots):
-                log.warning("Config provider: path %s is not under %s", path, ALLOWED_PATHS)
+                log.warning(
+                    "Config provider: path %s is not under %s; add its directory there, or "
+                    "correct the reference",
+                    path,
+                    ALLOWED_PATHS,
+                )
                 return None
         return Path(path)
 
@@ -174,7 +179,11 @@ class DirectoryConfigProvider(ConfigProvider):
         if directory is None:
             return {}
         if not directory.is_dir():
-            log.warning("Config provider: the path %s is not a directory", path)
+            log.warning(
+                "Config provider: the path %s is not a directory; mount or create it, or "
+                "correct the reference",
+                path,
+            )
             return {}
         try:
             return {

@@ -186,7 +186,9 @@ class ValidList:
         unique = tuple(dict.fromkeys(value))
         if len(unique) != len(value):
             log.warning(
-                "Configuration key %s contains duplicates; using %s.", key, ",".join(unique)
+                "Configuration key %s contains duplicates, which are ignored; using %s.",
+                key,
+                ",".join(unique),
             )
         return unique
 

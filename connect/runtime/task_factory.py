@@ -123,7 +123,8 @@ class WorkerTaskFactory:
                     return self._exactly_once_transfer(new, task, exactly_once)
                 _refuse_if_required(task, new.connector_config)
                 _log.warning(
-                    "Task %s delivers at least once: %s does not write in transactions",
+                    "Task %s delivers at least once: %s does not write in transactions. Set "
+                    "exactly.once.support=required to refuse such a task",
                     new.instance,
                     type(task).__name__,
                 )

@@ -174,7 +174,8 @@ class WorkerConnector:
             return True
         self._metrics.close()
         _log.error(
-            "Connector %s did not stop in time and is abandoned; its stack:\n%s",
+            "Connector %s did not stop in time and is abandoned: if it is a plugin, "
+            "report the stack to its author. The stack:\n%s",
             self.instance,
             where(self._thread),
         )
@@ -209,7 +210,11 @@ class WorkerConnector:
         try:
             self.connector.stop()
         except Exception:  # noqa: BLE001 - plugin code; the connector ends anyway
-            _log.exception("Stopping connector %s failed", self.instance)
+            _log.exception(
+                "Stopping connector %s failed; this is a defect of the plugin: report it "
+                "to its author, with the trace",
+                self.instance,
+            )
         self._metrics.close()
 
     def _start(self, config: Mapping[str, str]) -> None:

@@ -63,7 +63,11 @@ class ZombieFence:
         self._cancellation.cancel()
         left = self._threads.join(deadline)
         if left:
-            _log.warning("Threads that did not end in time: %s", ", ".join(left))
+            _log.warning(
+                "Threads that did not end in time; nothing has to be done, they end with "
+                "the process: %s",
+                ", ".join(left),
+            )
         else:
             self._cancellation.close()
 

@@ -133,7 +133,11 @@ class KafkaConfigStore(ConfigStore):
             finally:
                 self._privileged.release()
         else:
-            _log.warning("A write to topic %s did not finish in time", self._topic)
+            _log.warning(
+                "A write to topic %s did not finish in time; check through REST whether "
+                "the last change was stored",
+                self._topic,
+            )
         self._log.stop(deadline)
 
     def _budget(self) -> Deadline:

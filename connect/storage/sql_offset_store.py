@@ -193,7 +193,9 @@ class SqlOffsetStore:
             self._thread.join(deadline.remaining())
             if self._thread.is_alive():
                 _log.error(
-                    "Writing offsets to %s did not finish in time and is abandoned", self._name
+                    "Writing offsets to %s did not finish in time and is abandoned: records "
+                    "since the last stored offsets come again. Look after the database",
+                    self._name,
                 )
         self._engine.dispose()
 

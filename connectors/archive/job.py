@@ -129,7 +129,8 @@ class ArchiveJob:
         self._dealer.copied(piece, advances, self._clock.monotonic())
         if unparsed:
             _LOG.warning(
-                "%s: %d keys or values do not parse by their schema: only their bytes are archived",
+                "%s: %d keys or values do not parse by their schema; nothing has to be "
+                "done, their bytes are archived, without columns",
                 ", ".join(sorted(topics)),
                 unparsed,
             )
@@ -137,7 +138,8 @@ class ArchiveJob:
             if each.lost:
                 _LOG.warning(
                     "%s-%d: offsets %d to %d were deleted from the source before they were "
-                    "archived",
+                    "archived, and cannot be restored; archive more often, or raise "
+                    "retention.ms of the topic",
                     *each.key,
                     each.start,
                     each.start + each.lost - 1,

@@ -93,7 +93,10 @@ def _restored(
     except ConnectError as error:
         return piece.result(str(error), sure=False)
     except Exception as error:  # noqa: BLE001 - the top of a task, which Spark would repeat
-        _LOG.exception("restoring a piece failed with an unexpected error")
+        _LOG.exception(
+            "restoring a piece failed with an unexpected error; this is a defect: "
+            "report it with the trace"
+        )
         return piece.result(f"{type(error).__name__}: {error}", sure=False)
     return piece.result(None, sure=True)
 

@@ -164,7 +164,7 @@ class FileStreamSourceTask(SourceTask):
         except FileNotFoundError:
             if not self._missing_said:
                 self._missing_said = True
-                _log.warning("%s does not exist yet; waiting for it", self._filename)
+                _log.warning("%s does not exist yet; waiting until it does", self._filename)
             return
         except OSError as error:
             raise TaskFailed(f"Cannot read file {self._filename}: {error}") from error

@@ -35,12 +35,24 @@ class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
     flight, bytes fetched, histograms of their age and latency, and the seconds that answers of
     source brokers were late. The copier's thread writes them; any thread may read them. `on_spark`:
-    whether Spark copies."""
+    whether Spark copies. `buffer` returns the bytes that wait for acknowledgement and their limit;
+    None if they are not known."""
 
-    __slots__ = ("acked", "age", "bytes", "fetched", "late_s", "latency", "on_spark", "waiting")
+    __slots__ = (
+        "acked",
+        "age",
+        "buffer",
+        "bytes",
+        "fetched",
+        "late_s",
+        "latency",
+        "on_spark",
+        "waiting",
+    )
 
     def __init__(self, *, on_spark: bool = False) -> None:
         self.on_spark = on_spark
+        self.buffer: Callable[[], tuple[int, int]] | None = None
         self.late_s = 0.0
         self.fetched = self.acked = self.waiting = self.bytes = 0
         self.age, self.latency = DurationHistogram(), DurationHistogram()
@@ -52,8 +64,8 @@ class CopyTotals:
         producer_id: str,
         flow_task: Mapping[str, str],
     ) -> Callable[[], None]:
-        """Register the bytes as metrics of Java's consumer and producer, and the rest with the
-        tags `flow_task`. Returns a function that removes them."""
+        """Register the bytes and the buffer as metrics of Java's consumer and producer, and the
+        rest with the tags `flow_task`. Returns a function that removes them."""
         removers = [
             registry.register(MIRROR_FLOW_GROUP, flow_task, self.read),
             registry.register(
@@ -61,11 +73,7 @@ class CopyTotals:
                 {"client-id": consumer_id},
                 lambda: {"incoming-byte-total": self.bytes},
             ),
-            registry.register(
-                PRODUCER_GROUP,
-                {"client-id": producer_id},
-                lambda: {"outgoing-byte-total": self.bytes},
-            ),
+            registry.register(PRODUCER_GROUP, {"client-id": producer_id}, self.read_producer),
         ]
 
         def remove() -> None:
@@ -81,6 +89,15 @@ class CopyTotals:
             "record-age-seconds": self.age.read(),
             "replication-latency-seconds": self.latency.read(),
         }
+
+    def read_producer(self) -> dict[str, MetricValue]:
+        """Return the attributes of Java's producer of the task."""
+        values: dict[str, MetricValue] = {"outgoing-byte-total": self.bytes}
+        if self.buffer is not None:
+            used, limit = self.buffer()
+            values["buffer-total-bytes"] = limit
+            values["buffer-available-bytes"] = max(0, limit - used)
+        return values
 
 
 class PartitionMetrics:

@@ -203,7 +203,10 @@ class MirrorMaker:
             thread.join(deadline.remaining())
         late = [flow.plan.name for flow in flows if not outcomes.get(flow.plan.name)]
         if late:
-            log.error("Not stopped in time: %s", ", ".join(late))
+            log.error(
+                "Not stopped in time; records since their last stored offsets are copied again: %s",
+                ", ".join(late),
+            )
         return not late
 
     def herder(self, source: str, target: str) -> Herder | None:

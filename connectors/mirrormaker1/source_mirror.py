@@ -215,7 +215,11 @@ class SourceMirror:
         self._missing = missing
         if not topics:
             if not self._idle:
-                _LOG.warning("%s: no topic of the source matches yet", self.name)
+                _LOG.warning(
+                    "%s: no topic of the source matches yet; if none is to come, correct "
+                    "--whitelist",
+                    self.name,
+                )
             self._idle = True
             self._look_at = min(self._look_at, self._clock.monotonic() + _RETRY_LOOK_S)
         elif topics != self._subscribed:
@@ -367,7 +371,10 @@ class SourceMirror:
         self._group.pause(by_record, on=True)
         self._batches.remove(partitions, deadline)
         if by_record and not self._records.flush(deadline):
-            _LOG.warning("%s: not every record in flight was acknowledged in time", self.name)
+            _LOG.warning(
+                "%s: not every record in flight was acknowledged in time; these are copied again",
+                self.name,
+            )
             self._records.purge()
         offsets = self._uncommitted(partitions)
         if self._group.commit_now(offsets):

@@ -48,7 +48,9 @@ def check_connector_jars(props: Mapping[str, str]) -> None:
 def _check_package(package: str, lock: Path, props: Mapping[str, str]) -> None:
     if not lock.exists():
         log.warning(
-            "The jars of %s are used unchecked: no SHA-256 is known of them for this version",
+            "The jars of %s are used unchecked: no SHA-256 is known of them for this "
+            "version. Use a version of Spark that docs/explanation/spark.md lists to "
+            "have them checked",
             package,
         )
         return

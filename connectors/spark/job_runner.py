@@ -264,4 +264,8 @@ class PeriodicJob:
             self._failures += error is not None
             self._last_error = "" if error is None else first_line(error)
         if error is not None and not isinstance(error, ConnectError):
-            log.error("%s failed with an unexpected error", self.name, exc_info=error)
+            log.error(
+                "%s failed with an unexpected error; this is a defect: report it with the trace",
+                self.name,
+                exc_info=error,
+            )

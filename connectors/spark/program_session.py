@@ -106,7 +106,7 @@ def _wait(
                 raise SparkUnavailable(_given_up(state.reason, instead))
         if not told and silent.expired():
             told = True
-            log.warning("Waiting for Spark on %s", state.master)
+            log.warning("Waiting until Spark on %s answers", state.master)
         if whole.expired():
             raise SparkUnavailable(_given_up(f"{state.master} did not answer in time", instead))
 

@@ -194,7 +194,12 @@ class SparkQueries:
             self._last_error = "" if error is None else first_line(error)
 
     def _report_long(self) -> None:
-        _LOG.warning("%s has been running for %.0f s", self.name, self._long_s)
+        _LOG.warning(
+            "%s has been running for %.0f s; if Spark's page shows that it waits, "
+            "give it more executors",
+            self.name,
+            self._long_s,
+        )
 
 
 def _since(began: float) -> float:

@@ -8,12 +8,27 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["ALERTS", "DASHBOARD", "SCRAPES", "alert_metrics", "dashboard_metrics"]
+__all__ = [
+    "ALERTS",
+    "DASHBOARD",
+    "OPERATOR_LABELS",
+    "SCRAPES",
+    "alert_metrics",
+    "dashboard_metrics",
+]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 SCRAPES = DEPLOY / "compose" / "prometheus.yml"
 DASHBOARD = DEPLOY / "grafana" / "kafka-connect-mirror.json"
+
+OPERATOR_LABELS = {
+    "namespace",
+    "kubernetes_pod_name",
+    "strimzi_io_kind",
+    "strimzi_io_cluster",
+}
+"""Labels that Strimzi's dashboards ask for and that Prometheus adds to the series of a pod."""
 
 _NAME = re.compile(r"\b(?:kafka_connect|process)_\w+")
 

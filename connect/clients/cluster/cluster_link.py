@@ -217,7 +217,12 @@ class ClusterLink:
         if self._thread.is_alive():
             left.append(self._thread.name)
         if left:
-            log.warning("%s: threads that did not stop in time: %s", self._name, ", ".join(left))
+            log.warning(
+                "%s: threads that did not stop in time; nothing has to be done, they end "
+                "with the process: %s",
+                self._name,
+                ", ".join(left),
+            )
         else:
             self._cancellation.close()
 
@@ -333,7 +338,11 @@ class ClusterLink:
         except ConnectError as error:
             self._refresh_failed(own, asked, error)
         except Exception as error:
-            log.exception("%s: cannot refresh metadata", self._name)
+            log.exception(
+                "%s: cannot refresh metadata, trying again; this is a defect: report it "
+                "with the trace",
+                self._name,
+            )
             self._refresh_failed(own, asked, ConnectError(f"cannot refresh metadata: {error!r}"))
         else:
             own.succeeded()
@@ -411,14 +420,16 @@ class ClusterLink:
             self._failure = error
             self._condition.notify_all()
         if not known:
-            log.warning("%s: no fresh metadata: %s", self._name, error)
+            log.warning("%s: no fresh metadata, asking again: %s", self._name, error)
             self._tell()
 
     def _tell(self) -> None:
         try:
             self._on_change()
         except Exception:
-            log.exception("%s: on_change failed", self._name)
+            log.exception(
+                "%s: on_change failed; this is a defect: report it with the trace", self._name
+            )
 
 
 def _unsettled(snapshot: ClusterSnapshot) -> frozenset[str]:

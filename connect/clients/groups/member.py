@@ -166,10 +166,18 @@ class GroupMember:
         done = self._network.start(leaving, reason, timeout_s * 1000)
         if not _wait(done, timeout_s):
             log.warning(
-                "Group %s: no response to LeaveGroup within %g s", self._group_id, timeout_s
+                "Group %s: no response to LeaveGroup within %g s; nothing has to be done,"
+                " the group misses this member after session.timeout.ms",
+                self._group_id,
+                timeout_s,
             )
         elif done.exception is not None:
-            log.warning("Group %s: LeaveGroup failed: %s", self._group_id, done.exception)
+            log.warning(
+                "Group %s: LeaveGroup failed; nothing has to be done, the group misses "
+                "this member after session.timeout.ms: %s",
+                self._group_id,
+                done.exception,
+            )
 
     def close(
         self, reason: str = "the worker is shutting down", deadline: Deadline | None = None
@@ -258,8 +266,8 @@ class GroupMember:
         if lost_at is None or not coordinator.has_assignment or time.monotonic() < lost_at:
             return False
         log.warning(
-            "Group %s: coordinator lost; stopping the assigned work, which other workers may"
-            " take over%s",
+            "Group %s: coordinator lost; stopping the assigned work, which other "
+            "workers may take over, and rejoining when one is found%s",
             self._group_id,
             self._why(),
         )
@@ -284,7 +292,7 @@ class GroupMember:
         if failure is not None and not failure.retriable:
             raise failure
         log.warning(
-            "Group %s: cannot find the coordinator%s",
+            "Group %s: cannot find the coordinator, trying again%s",
             self._group_id,
             self._why() if failure is None else f"; {failure}",
         )

@@ -181,7 +181,12 @@ class ProxyLink:
         """End a link whose broker cannot be reached now; keep a link to a broker that can never be
         reached, to report the reason."""
         if not isinstance(error, ConnectError):
-            _log.error("The proxy's link to %s:%d failed", *self._address, exc_info=error)
+            _log.error(
+                "The proxy's link to %s:%d failed, and its client connects again; this is"
+                " a defect: report it with the trace",
+                *self._address,
+                exc_info=error,
+            )
         elif not error.retriable:
             self._refusal = str(error)
             self._guarded(lambda: None)

@@ -166,7 +166,11 @@ class RecordSender:
         del producer
         self._thread.join(deadline.remaining() if delivered else 2 * _POLL_S)
         if not delivered and self._thread.is_alive():
-            _log.warning("%s did not stop: a delivery callback is blocked", self._thread.name)
+            _log.warning(
+                "%s did not stop, because a delivery callback is blocked; nothing has to "
+                "be done: it ends with the process",
+                self._thread.name,
+            )
 
     def _serve(self, producer: confluent_kafka.Producer) -> None:
         pause_s, due = _POLL_S, False
@@ -181,7 +185,10 @@ class RecordSender:
                 _log.debug("%s: %s", self._thread.name, error)
                 self._stopping.wait(_POLL_S)
             except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
-                _log.exception("%s: a delivery callback failed", self._thread.name)
+                _log.exception(
+                    "%s: a delivery callback failed; this is a defect: report it with the trace",
+                    self._thread.name,
+                )
 
     def _renewed(self, producer: confluent_kafka.Producer) -> confluent_kafka.Producer | None:
         """Return the producer to serve from now on; None while records wait for the old one."""

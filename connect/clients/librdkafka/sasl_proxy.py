@@ -160,7 +160,11 @@ class SaslProxy:
                 for _ in range(len(self._mail)):
                     self._mail.popleft()()
         except Exception:  # noqa: BLE001 - the top of a thread; the client loses its connections
-            _log.exception("%s failed", self._thread.name)
+            _log.exception(
+                "%s failed, so its clients lose their connections; this is a defect: "
+                "report it with the trace",
+                self._thread.name,
+            )
         finally:
             self._end()
 

@@ -258,7 +258,10 @@ class TopicLog:
         if self._thread.ident is not None:
             self._thread.join(max(_LEAST_STOP_S, min(_LAST_POLL_S, deadline.remaining())))
             if self._thread.is_alive():
-                _log.warning("%s did not stop in time", self._thread.name)
+                _log.warning(
+                    "%s did not stop in time; nothing has to be done: it ends with the process",
+                    self._thread.name,
+                )
         with self._moved:
             self._moved.notify_all()
         if self._admin is not None:

@@ -187,7 +187,10 @@ class TransactionCoordinator:
         if self._thread is not None:
             self._thread.join(_ABORT_AT_CLOSE_S + _JOIN_S)
             if self._thread.is_alive():
-                _log.warning("%s did not stop in time", self._thread.name)
+                _log.warning(
+                    "%s did not stop in time; nothing has to be done: it ends with the process",
+                    self._thread.name,
+                )
                 return
         self._cancellation.close()
 

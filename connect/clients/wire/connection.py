@@ -186,6 +186,11 @@ class WireConnection:
                 self._wait(select.POLLIN, deadline, what)
             except ssl.SSLWantWriteError:
                 self._wait(select.POLLOUT, deadline, what)
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError) as error:
+                raise BrokerUnavailable(
+                    f"{what} failed: the broker closed the connection; if the listener does not use"
+                    " TLS, set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+                ) from error
             except OSError as error:
                 raise _connection_error(error, what) from error
             else:

@@ -39,5 +39,10 @@ class SimpleHeaderConverter(HeaderConverter):
         try:
             return parse(data.decode("utf-8", "replace"))
         except (DataError, RecursionError) as error:
-            _log.warning("Reading a header on topic %s as bytes: %s", topic, error)
+            _log.warning(
+                "Reading a header on topic %s as bytes; nothing has to be done if it is "
+                "not Connect's: %s",
+                topic,
+                error,
+            )
             return SchemaAndValue(REQUIRED[Type.BYTES], data)

@@ -119,7 +119,11 @@ class TransformChain:
                     if plugin is not None:
                         plugin.close()
                 except Exception:  # noqa: BLE001 - plugin code; the others are closed all the same
-                    _log.exception("Closing transformation %s failed", stage.alias)
+                    _log.exception(
+                        "Closing transformation %s failed; this is a defect of the plugin: report"
+                        " it to its author, with the trace",
+                        stage.alias,
+                    )
 
 
 def _unroutable(stage: TransformStage, reason: str) -> ConfigError:

@@ -215,7 +215,8 @@ class HerderLoop:
         if not self._thread.is_alive():
             return self._ended_well
         _log.error(
-            "The herder thread did not stop in time and is abandoned; its stack:\n%s\n%s",
+            "The herder thread did not stop in time and is abandoned; nothing has to "
+            "be done, it ends with the process. Its stack:\n%s\n%s",
             where(self._thread),
             self.stages.summary() or "",
         )
@@ -286,7 +287,10 @@ class HerderLoop:
             _log.debug("Stopping the worker: %s", error, exc_info=error)
             self.failure = error
         except Exception as error:  # noqa: BLE001 - the top of the herder's thread
-            _log.exception("Stopping the worker because the herder failed")
+            _log.exception(
+                "Stopping the worker because the herder failed; this is a defect: report "
+                "it with the trace"
+            )
             self.failure = error
         finally:
             deadline = self._stop_deadline or Deadline(
@@ -345,8 +349,8 @@ class HerderLoop:
         self.member.leave("taking too long to read the log")
         if wait is None:
             _log.warning(
-                "Stopping all connectors and tasks: the config topic has been"
-                " unreadable for too long"
+                "Stopping all connectors and tasks until the config topic can be read "
+                "again: it has been unreadable for too long"
             )
             self.membership.give_up()
         else:

@@ -73,7 +73,11 @@ def _asked(about: str, ask: Callable[[], str | None]) -> str | None:
     try:
         return ask()
     except Exception as error:  # noqa: BLE001 - plugin code; the answer tells
-        _log.exception("Failed while validating connector support for %s", about)
+        _log.exception(
+            "Failed while validating connector support for %s; this is a defect of "
+            "the plugin: report it to its author, with the trace",
+            about,
+        )
         told = str(error).strip()
         if told:
             return f"An unexpected error occurred during validation: {told}"

@@ -107,7 +107,12 @@ def _register_module(
     try:
         module = importlib.import_module(name)
     except Exception:  # noqa: BLE001 - a broken plugin must not hide the others
-        _log.exception("Cannot load the plugins of %s in %s", name, location)
+        _log.exception(
+            "Cannot load the plugins of %s in %s; install what the trace misses, or "
+            "remove it from plugin.path",
+            name,
+            location,
+        )
         return
     origin = getattr(module, "__file__", None)
     if origin is None or not Path(origin).is_relative_to(location):
@@ -148,4 +153,8 @@ def _register_entry_points(
             else:
                 found(registry)
         except Exception:  # noqa: BLE001 - a broken package must not hide the others
-            _log.exception("Cannot register the plugins of %s", entry.value)
+            _log.exception(
+                "Cannot register the plugins of %s; install what the trace misses, or "
+                "uninstall the package",
+                entry.value,
+            )

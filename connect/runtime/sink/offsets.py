@@ -73,13 +73,16 @@ class SinkOffsets:
         for partition, offset in allowed.items():
             if partition not in asked:
                 _log.warning(
-                    "Not committing an offset for %s-%d: the partition is not assigned to the task",
+                    "Not committing an offset for %s-%d: the partition is not assigned to the"
+                    " task; if pre_commit of the task returned it, report it to the plugin's "
+                    "author",
                     *partition,
                 )
             elif offset > asked[partition]:
                 _log.warning(
-                    "Not committing offset %d for %s-%d: the task has been given records only up"
-                    " to offset %d",
+                    "Not committing offset %d for %s-%d: the task has been given records only"
+                    " up to offset %d; if pre_commit of the task returned it, report it to "
+                    "the plugin's author",
                     offset,
                     *partition,
                     asked[partition],

@@ -341,8 +341,9 @@ class WorkerSinkTask(WorkerTask):
             return self._offsets.to_commit(asked, self._task.pre_commit(dict(asked)))
         except Exception:  # noqa: BLE001 - plugin code; its records come again
             _log.exception(
-                "Task %s failed to prepare an offset commit; rewinding to the last committed"
-                " offsets",
+                "Task %s failed to prepare an offset commit; rewinding to the last "
+                "committed offsets; this is a defect of the plugin: report it to its "
+                "author, with the trace",
                 self._name,
             )
             return None
@@ -365,7 +366,8 @@ class WorkerSinkTask(WorkerTask):
         now = self._clock.monotonic()
         if self._commits.timed_out(now):
             _log.warning(
-                "Committing offsets of task %s takes longer than offset.flush.timeout.ms (%g s)",
+                "Committing offsets of task %s takes longer than offset.flush.timeout.ms "
+                "(%g s); still waiting",
                 self._name,
                 self._timeout_s,
             )

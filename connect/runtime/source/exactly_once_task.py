@@ -299,7 +299,11 @@ class ExactlyOnceSourceTask(SourceLoop):
         try:
             self._task.commit()
         except Exception:  # noqa: BLE001 - plugin code; the transaction is committed all the same
-            _log.exception("commit of task %s failed", self._name)
+            _log.exception(
+                "commit of task %s failed; its records are committed all the same; this "
+                "is a defect of the plugin: report it to its author, with the trace",
+                self._name,
+            )
         asked, self._asked = self._asked, []
         for waiting in asked:
             waiting.set_result(None)

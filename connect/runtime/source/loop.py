@@ -207,7 +207,11 @@ class SourceLoop(WorkerTask):
         try:
             self._task.commit_record(record, metadata)
         except Exception:  # noqa: BLE001 - plugin code; the record was dealt with all the same
-            _log.exception("commit_record of task %s failed", self._name)
+            _log.exception(
+                "commit_record of task %s failed; the record was sent all the same; this "
+                "is a defect of the plugin: report it to its author, with the trace",
+                self._name,
+            )
 
     def _totals(self) -> SourceTotals:
         """Return the record counts. Called on any thread."""

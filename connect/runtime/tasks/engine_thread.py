@@ -104,7 +104,11 @@ class EngineThread:
         loop.close()
         loop.thread.join(deadline.remaining())
         if loop.thread.is_alive():
-            _log.error("The engine thread did not stop in time; its stack:\n%s", where(loop.thread))
+            _log.error(
+                "The engine thread did not stop in time; nothing has to be done, it ends "
+                "with the process. Its stack:\n%s",
+                where(loop.thread),
+            )
         return not loop.thread.is_alive()
 
     def _start(self) -> TurnLoop:

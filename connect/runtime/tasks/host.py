@@ -119,7 +119,11 @@ class TaskHost:
         try:
             self._task.stopping()
         except Exception:  # noqa: BLE001 - plugin code; the task is being stopped all the same
-            _log.exception("Asking task %s to stop failed", self.instance)
+            _log.exception(
+                "Asking task %s to stop failed; this is a defect of the plugin: report it"
+                " to its author, with the trace",
+                self.instance,
+            )
 
     def freeze(self) -> None:
         """Freeze the task after its current turn, until `thaw` or a stop."""
@@ -159,7 +163,8 @@ class TaskHost:
         with self._lock:
             self._abandoned = True
         _log.error(
-            "Task %s did not stop in time and is abandoned; its stack:\n%s",
+            "Task %s did not stop in time and is abandoned: if its connector is a "
+            "plugin, report the stack to its author. The stack:\n%s",
             self.instance,
             where(self._loan.taken_by or self._thread),
         )
@@ -213,7 +218,11 @@ class TaskHost:
         try:
             return self._task.health()
         except Exception:  # noqa: BLE001 - plugin code; a status request must not fail for it
-            _log.exception("Asking task %s for its health failed", self.instance)
+            _log.exception(
+                "Asking task %s for its health failed; this is a defect of the plugin: "
+                "report it to its author, with the trace",
+                self.instance,
+            )
             return []
 
     def _call(self, step: Callable[[], T]) -> Future[T]:
@@ -349,7 +358,12 @@ class TaskHost:
             if isinstance(error, Interrupted):
                 _log.info("Task %s was stopped before it started: %s", self.instance, error)
             else:
-                _log.warning("Task %s failed while it was stopping", self.instance, exc_info=error)
+                _log.warning(
+                    "Task %s failed while it was stopping; nothing has to be done, it "
+                    "continues after its last stored offsets",
+                    self.instance,
+                    exc_info=error,
+                )
             return
         _log.error("Task %s failed: %s", self.instance, error, exc_info=error)
         self._last_state = State.FAILED
@@ -378,7 +392,11 @@ class TaskHost:
         try:
             self._task.close()
         except Exception:  # noqa: BLE001 - plugin code; the task ends anyway
-            _log.exception("Closing task %s failed", self.instance)
+            _log.exception(
+                "Closing task %s failed; this is a defect of the plugin: report it to its"
+                " author, with the trace",
+                self.instance,
+            )
 
     def _note(self, state: State, trace: str | None = None) -> None:
         if not self._is_abandoned():

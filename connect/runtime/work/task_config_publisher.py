@@ -267,6 +267,6 @@ def _check_count(connector: str, count: int, config: Mapping[str, str]) -> None:
     if text is None:
         return
     if not enforces_tasks_max(config):
-        _log.warning("%s tasks.max.enforce=false allows it.", text)
+        _log.warning("%s Fix the connector: only tasks.max.enforce=false allows it.", text)
         return
     raise TaskFailed(f"{text} Fix the connector, or set tasks.max.enforce=false.")

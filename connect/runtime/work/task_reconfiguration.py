@@ -280,7 +280,8 @@ def commit_soon(worker: Worker, hosts: Sequence[TaskHost]) -> None:
             stored.result(deadline.remaining())
         except Exception as error:  # noqa: BLE001 - whatever it is, the cost is copying twice
             _log.warning(
-                "Task %s did not store its offsets before other tasks take over its partitions: %s",
+                "Task %s did not store its offsets before other tasks take over its "
+                "partitions; records since its last stored offsets are copied again: %s",
                 host.instance,
                 error or type(error).__name__,
             )

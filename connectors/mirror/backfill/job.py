@@ -164,7 +164,11 @@ class BackfillJob:
         if error is None:
             self._ended.put(_Ended(piece, done.result(timeout=0)))
             return
-        _LOG.error("copying a piece failed with an unexpected error", exc_info=error)
+        _LOG.error(
+            "copying a piece failed with an unexpected error; this is a defect: "
+            "report it with the trace",
+            exc_info=error,
+        )
         reason = f"{type(error).__name__}: {error}"
         self._ended.put(_Ended(piece, PieceOutcome((), (), reason, sure=False)))
 
@@ -230,7 +234,8 @@ class BackfillJob:
         for line in lines:
             if line.target_start > landed:
                 _LOG.warning(
-                    "%s-%d: another producer wrote target offsets %d to %d",
+                    "%s-%d: another producer wrote target offsets %d to %d; stop it, or audit"
+                    " the copy when both have ended",
                     *job.target,
                     landed,
                     line.target_start - 1,

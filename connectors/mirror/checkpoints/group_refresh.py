@@ -157,8 +157,9 @@ class GroupRefresh:
             (found if assignable(group) else refused).append(group)
         if set(refused) - self._refused:
             log.warning(
-                "%s: not translating groups whose IDs contain commas or start or end with "
-                "blanks, because they cannot be assigned to tasks: %s",
+                "%s: not translating groups whose IDs contain commas or start or end with"
+                " blanks, because they cannot be assigned to tasks; rename them, or "
+                "exclude them by groups.exclude: %s",
                 self._flow,
                 ", ".join(map(repr, refused)),
             )

@@ -1,7 +1,7 @@
 """The batch copier: copies partitions of one cluster to another, on one thread.
 
 `CopyEngine` owns the loop, the partitions and the broker nodes (`dispatcher.py`). Its owner calls
-`step` repeatedly from one thread; only `wake` and `health` may be called from other threads. The
+`step` repeatedly from one thread; only `wake`, `health` and `buffer` may be called from others. The
 owner's `CopyListener` receives acknowledged ranges, in source order per partition.
 
     fetch response -> read headers -> next fetch sent -> choose ways -> queues -> produce requests
@@ -41,7 +41,8 @@ __all__ = ["CopyEngine"]
 
 
 class CopyEngine:
-    """Copies partitions of one cluster to another. Only `wake` and `health` are thread-safe."""
+    """Copies partitions of one cluster to another. Only `wake`, `health` and `buffer` are
+    thread-safe."""
 
     def __init__(
         self,
@@ -77,6 +78,11 @@ class CopyEngine:
     def watched(self) -> Iterable[PartitionCopy]:
         """Return all assigned partitions that may have an error or a lag. From any thread."""
         return self._dispatcher.watched
+
+    def buffer(self) -> tuple[int, int]:
+        """Return the bytes that were fetched and are not acknowledged yet, and their limit. From
+        any thread."""
+        return self._context.budget.used, self._context.budget.limit
 
     @property
     def fetching(self) -> bool:

@@ -95,7 +95,10 @@ class QuarantineTopic:
             except ConnectError as error:
                 written.set_exception(error)
             except Exception as error:  # noqa: BLE001 - top of a thread; the partition reports it
-                _LOG.exception("writing to the quarantine topic failed")
+                _LOG.exception(
+                    "writing to the quarantine topic failed; this is a defect: report it with"
+                    " the trace"
+                )
                 written.set_exception(ConnectError(f"{type(error).__name__}: {error}"))
             else:
                 written.set_result(None)

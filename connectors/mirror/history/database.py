@@ -229,7 +229,10 @@ class History:
             self._changed.notify()
         self._thread.join(_CLOSE_S)
         if self._thread.is_alive():
-            _LOG.warning("The history database does not answer: its last rows are lost")
+            _LOG.warning(
+                "The history database does not answer, so the last rows of the history "
+                "are lost; nothing that is copied is affected. Look after the database"
+            )
 
     # Methods of the writing thread.
 
@@ -295,7 +298,12 @@ class History:
                 self._waiting.popleft()
             dropped, self._dropped = self._dropped, 0
         if dropped:
-            _LOG.warning("Dropped %d rows of the history: the database was too slow", dropped)
+            _LOG.warning(
+                "Dropped %d rows of the history, because the database was too slow; "
+                "nothing that is copied is affected. Give it more, or set "
+                "mirror.history.url to another one",
+                dropped,
+            )
 
     def _open(self) -> Engine:
         from connectors.mirror.history.tables import create_tables, prepare

@@ -122,7 +122,8 @@ class MapTopicReading:
     def _begin_anew(self) -> None:
         """Forget what was read before, because the topic was created again."""
         _LOG.warning(
-            "topic %s was re-created, so its earlier pages of the offset map are gone",
+            "topic %s was re-created, so its earlier pages of the offset map are "
+            "gone: groups that are behind the newest pages read more again",
             self._topic,
         )
         self._created_again = True

@@ -94,7 +94,9 @@ class OffsetMapStore:
         with self._lock:
             if at <= self._last:
                 _LOG.warning(
-                    "the offset map topic was re-created; reading it again from record %d", at
+                    "the offset map topic was re-created; nothing has to be done, it is read "
+                    "again from record %d",
+                    at,
                 )
                 self._forget()
             self._last = at

@@ -278,7 +278,9 @@ class OffsetSyncProducer:
             self._producer.poll(min(0.05, deadline.remaining()))
         if self._syncs_wait or self._undelivered:
             _LOG.warning(
-                "%d offset syncs and map pages were not written before the task closed",
+                "%d offset syncs and map pages were not written before the task closed; "
+                "nothing has to be done, groups whose offsets are among them read more "
+                "again",
                 len(self._firsts) + len(self._pending) + self._undelivered,
             )
             self._producer.purge()

@@ -246,7 +246,9 @@ class InProcessTranslator:
             self._map_log = self._follow(self._topics.map, self._page, deadline)
 
     def _left(self, followed: _Followed, topic: str) -> None:
-        _LOG.warning("topic %s was re-created; reading it from its beginning", topic)
+        _LOG.warning(
+            "topic %s was re-created; nothing has to be done, it is read from its beginning", topic
+        )
         self._taken += 1
         followed.log.stop(Deadline(_CLOSE_S))
 

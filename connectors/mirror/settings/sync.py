@@ -274,7 +274,11 @@ class SettingsSync:
             broker_code(error) == ErrorCode.SECURITY_DISABLED for error in failed.values()
         )
         if disabled and not self._without_acls:
-            log.warning("%s: ACLs are not mirrored: the target has no authorizer", self._flow)
+            log.warning(
+                "%s: ACLs are not mirrored: the target has no authorizer. Set "
+                "sync.topic.acls.enabled=false, or give its brokers one",
+                self._flow,
+            )
         self._without_acls = disabled
         current = {} if disabled else {acl: str(error) for acl, error in failed.items()}
         for acl, reason in current.items():

@@ -204,7 +204,9 @@ class _Creation:
             topic.name, topic.partitions, topic.replication_factor, known, self._timeout
         )
         log.warning(
-            "Created topic %s without %s: the target's Kafka version does not know this config",
+            "Created topic %s without %s: the target's Kafka version does not know "
+            "this config. Nothing has to be done, or exclude it by "
+            "config.properties.exclude",
             topic.name,
             ", ".join(sorted(topic.configs.keys() - known.keys())),
         )

@@ -322,7 +322,8 @@ class TopicRefresh:
         gone = sorted(set(missing) - set(hidden))
         if gone:
             log.warning(
-                "%s: topics deleted on the source, mirroring of them ends: %s",
+                "%s: topics deleted on the source, mirroring of them ends; nothing has to"
+                " be done, their copies stay: %s",
                 self._flow,
                 named(gone),
             )

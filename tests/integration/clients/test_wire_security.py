@@ -235,6 +235,7 @@ def test_a_wrong_security_protocol_is_an_error_that_says_so(secure: Secure) -> N
 
     tls_to_plain = secure.refused("PLAINTEXT", secure.settings("PLAINTEXT", protocol="SSL"))
     assert isinstance(tls_to_plain, AuthenticationFailed | BrokerUnavailable)
+    assert "security.protocol" in str(tls_to_plain)
 
     plain_to_sasl = secure.refused("SASL", secure.settings("SASL", protocol="PLAINTEXT"))
     assert "security.protocol" in str(plain_to_sasl)

@@ -4,18 +4,16 @@ axe-core; and the pictures of the docs, which `DASHBOARD_PICTURES=docs/img` writ
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from api.rest.security import BASIC_AUTH_EXTENSION
 from api.rest.server import RestServer
 from connect.metrics.registry import MetricRegistry
-from tests.support.browser import axe_script, find_chromium, opened_browser
 from tests.support.dashboard_group import (
     DashboardHerder,
     Flow,
@@ -24,31 +22,23 @@ from tests.support.dashboard_group import (
     quiet_group,
     write_history,
 )
-from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from tests.support.dashboard_page import (
+    PHONE,
+    WIDE,
+    assert_accessible,
+    choose,
+    picture,
+    until,
+)
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-WAIT_MS = 60_000
-WIDE = {"width": 1280, "height": 900}
-PHONE = {"width": 390, "height": 844}
 FLOWS = [("us", "hub"), ("hub", "us"), ("eu", "hub"), ("asia", "hub"), ("hub", "archive")]
 FLOWS += [("hub", "analytics"), ("us", "eu"), ("eu", "us"), ("eu", "archive"), ("asia", "eu")]
 TABS = ("overview", "partitions", "groups", "events", "jobs", "connectors")
 
 Serve = Callable[..., str]
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = find_chromium()
-    if chromium is None:
-        pytest.skip("there is no Chromium, and npm cannot get the packed one")
-    with opened_browser(chromium) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -73,69 +63,6 @@ def serve() -> Iterator[Serve]:
             return server.advertised_url
 
         yield start
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Open]:
-    """Opens `/ui` of a server; at the end no script may have failed and nothing may have been
-    refused by the content security policy."""
-    failures: list[str] = []
-    with ExitStack() as stack:
-
-        def open_(url: str, view: str = "", **options: Any) -> Page:
-            context = browser.new_context(**{"viewport": WIDE, "locale": "en", **options})
-            stack.callback(context.close)
-            context.set_default_timeout(WAIT_MS)
-            page = context.new_page()
-            page.on("pageerror", lambda error: failures.append(str(error)))
-            page.on("console", lambda said: _no_violation(said.text, failures))
-            page.on("request", lambda asked: _own_host(asked.url, url, failures))
-            page.goto(f"{url}ui#{view}")
-            page.wait_for_selector("#flow-head h2")
-            return page
-
-        yield open_
-    assert not failures
-
-
-def _no_violation(text: str, failures: list[str]) -> None:
-    if "Content Security" in text:
-        failures.append(text)
-
-
-def _own_host(asked: str, url: str, failures: list[str]) -> None:
-    if not asked.startswith((url, "data:")):
-        failures.append(f"asked {asked}")
-
-
-def choose(page: Page, tab: str) -> None:
-    page.click(f"#tab-{tab}")
-    page.wait_for_selector(f"#tab-{tab}[aria-selected=true]")
-
-
-def until(page: Page, expression: str) -> None:
-    """Wait for JavaScript to be true. The driver's own waiting needs `eval`, which the page
-    forbids."""
-    wait_until(lambda: bool(page.evaluate(expression)), WAIT_MS / 1000, expression)
-
-
-def picture(page: Page, name: str, **options: Any) -> None:
-    directory = os.environ.get("DASHBOARD_PICTURES")
-    if directory:
-        page.screenshot(path=Path(directory) / f"dashboard-{name}.png", **options)
-
-
-def assert_accessible(page: Page) -> None:
-    script = axe_script()
-    if script is None:
-        pytest.skip("npm cannot get axe-core")
-    # As a debugger does, which the page's own policy does not forbid.
-    page.evaluate(script)
-    found = page.evaluate("axe.run()")
-    assert [
-        (each["id"], each["help"], [node["html"][:160] for node in each["nodes"]][:3])
-        for each in found["violations"]
-    ] == []
 
 
 def test_a_group_in_trouble_shows_what_is_wrong(

@@ -10,16 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
 from api.cli.container import environment_properties
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
+from tests.support.monitoring import OPERATOR_LABELS
+from tests.support.pod_monitor import POD_MONITOR
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 CONTAINERFILE = DEPLOY / "container" / "Containerfile"
+WITH_SPARK = DEPLOY / "container" / "Containerfile.spark"
 CHART = DEPLOY / "helm" / "kafka-connect-mirror"
 EXAMPLES = sorted((CHART / "examples").glob("*.yaml"))
 KUBERNETES = "1.32"
@@ -83,15 +87,15 @@ def test_the_image_is_slim_and_does_not_run_as_root() -> None:
 
 
 @needs_hadolint
-def test_hadolint_finds_nothing() -> None:
-    run(str(HADOLINT), str(CONTAINERFILE))
+@pytest.mark.parametrize("file", [CONTAINERFILE, WITH_SPARK], ids=lambda file: str(file.name))
+def test_hadolint_finds_nothing(file: Path) -> None:
+    run(str(HADOLINT), str(file))
 
 
-def test_the_image_with_spark_has_its_version_twice_and_does_not_run_as_root() -> None:
-    text = CONTAINERFILE.with_name("Containerfile.spark").read_text()
+def test_the_image_with_spark_has_the_version_of_pyspark_and_does_not_run_as_root() -> None:
+    text = WITH_SPARK.read_text()
     [image] = re.findall(r"^ARG SPARK=apache/spark:([\d.]+)-", text, re.M)
-    assert re.findall(r"^ARG PYSPARK=(\S+)", text, re.M) == [image]
-    assert f"pyspark=={image}" in (DEPLOY.parent / "pyproject.toml").read_text()
+    assert f"\npyspark=={image} " in (DEPLOY.parent / "requirements.lock").read_text()
     assert re.findall(r"^USER (\S+)", text, re.M)[-1] == "65534:65534"
 
 
@@ -136,10 +140,36 @@ def manifests() -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("name", "document"), list(manifests()), ids=lambda each: str(each)[:40])
 def test_manifests_match_the_schemas_of_kubernetes(name: str, document: Any) -> None:
+    validate(document)
+
+
+def validate(document: Any) -> None:
+    """Compare with the schema of Kubernetes, or of the Prometheus operator. Raises an error that
+    names what is wrong."""
     if document["kind"] == "PodMonitor":
-        assert document["spec"]["podMetricsEndpoints"][0]["path"] == "/metrics"
-        return
-    kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        jsonschema.validate(document, POD_MONITOR)
+    else:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("podMetricEndpoints", []), ("selector", None), ("podMetricsEndpoints", [{"interval": "15"}])],
+)
+def test_a_pod_monitor_that_the_operator_refuses_is_found(field: str, value: object) -> None:
+    [monitor] = [document for _, document in manifests() if document["kind"] == "PodMonitor"]
+    monitor["spec"][field] = value
+    with pytest.raises(jsonschema.ValidationError):
+        validate(monitor)
+
+
+def test_pods_get_the_labels_that_strimzis_dashboard_asks_for() -> None:
+    [monitor] = [document for _, document in manifests() if document["kind"] == "PodMonitor"]
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    given = {each["targetLabel"] for each in endpoint["relabelings"]}
+    # Prometheus' operator adds the others itself.
+    assert given == OPERATOR_LABELS - {"namespace"}
+    assert endpoint["path"] == "/metrics"
 
 
 def deployments() -> list[Any]:
@@ -191,8 +221,8 @@ def test_the_chart_is_linted_and_renders_to_valid_manifests(values: Path | None)
     documents = rendered(*options)
     assert {"Deployment", "PodDisruptionBudget"} <= documents.keys()
     for kind, document in documents.items():
-        if kind != "PodMonitor":
-            kubernetes_validate.validate(document, KUBERNETES, strict=True)
+        assert document["kind"] == kind
+        validate(document)
 
 
 @needs_helm

@@ -251,6 +251,10 @@ class CopyJobs:
         # Nothing more goes out before the session was looked at.
         self._loop.wake()
         if not isinstance(error, ConnectError):
-            _LOG.error("%s: a shard failed unexpectedly", self.name, exc_info=error)
+            _LOG.error(
+                "%s: a shard failed unexpectedly; this is a defect: report it with the trace",
+                self.name,
+                exc_info=error,
+            )
             error = SparkJobFailed(f"a shard failed: {type(error).__name__}: {error}")
         self._host.flight_ended(flight, error)

@@ -304,6 +304,8 @@ def run_shard(
     except ConnectError as failure:
         error = str(failure)
     except Exception as failure:  # noqa: BLE001 - the top of a task, which Spark would repeat
-        _LOG.exception("a shard failed with an unexpected error")
+        _LOG.exception(
+            "a shard failed with an unexpected error; this is a defect: report it with the trace"
+        )
         error = f"{type(failure).__name__}: {failure}"
     return ShardResult(report.copied, report.progress, error, False, losses, committed, errors)

@@ -305,6 +305,10 @@ class BrokerLaneClaims:
         self._cancellation.cancel()
         left = self._threads.join(Deadline(_JOIN_S, self._clock))
         if left:
-            _LOG.warning("Threads that did not end in time: %s", ", ".join(left))
+            _LOG.warning(
+                "Threads that did not end in time; nothing has to be done, they end with "
+                "the process: %s",
+                ", ".join(left),
+            )
         else:
             self._cancellation.close()

@@ -352,7 +352,11 @@ class SparkSourceTask(BaseSourceTask):
         self._remove_metrics()
         if self._jobs is not None:
             if not self._jobs.stop(_STOP_S):
-                _LOG.warning("%s: threads of its Spark jobs are still ending", self._jobs.name)
+                _LOG.warning(
+                    "%s: threads of its Spark jobs are still ending; nothing has to be done: "
+                    "they end with the process",
+                    self._jobs.name,
+                )
             self._jobs = None
             if self._flights and self._lanes is None:
                 until = self._clock.monotonic() + self._quiet_s

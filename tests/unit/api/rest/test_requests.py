@@ -594,6 +594,11 @@ def test_before_the_herder_has_started(start_server: StartServer) -> None:
     assert call(url, "GET", "/metrics").status == 200
 
 
+@pytest.mark.parametrize("page", ["/docs", "/redoc"])
+def test_pages_that_would_load_scripts_of_foreign_hosts_are_off(url: str, page: str) -> None:
+    assert call(url, "GET", page).status == 404
+
+
 def test_openapi_knows_every_path_and_the_models(url: str) -> None:
     page = call(url, "GET", "/openapi.json").json()
 

@@ -144,6 +144,10 @@ def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> Non
     assert shown["producer-metrics", "producer"] == {"outgoing-byte-total": totals.bytes}
     assert totals.bytes > 0
     assert shown["MirrorFlow", "0"]["on-spark"] == 0.0
+    totals.buffer = lambda: (30, 100)
+    (producer,) = registry.collect("producer-metrics")
+    assert producer.values["buffer-total-bytes"] == 100
+    assert producer.values["buffer-available-bytes"] == 70
     remove()
     assert [each.group for each in registry.collect()] == ["metrics-registry"]
 

@@ -75,7 +75,7 @@ def test_a_start_that_takes_long_is_told_and_given_up(
         own_session("test", {"spark.master": "spark://far:7077"}, patience=patience),
     ):
         pytest.fail("there is no session")
-    assert caplog.messages == ["Waiting for Spark on spark://far:7077"]
+    assert caplog.messages == ["Waiting until Spark on spark://far:7077 answers"]
 
 
 def test_what_no_try_can_mend_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

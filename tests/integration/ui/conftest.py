@@ -1,0 +1,58 @@
+"""A real Chromium for tests of the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.browser import find_chromium, opened_browser
+from tests.support.dashboard_page import WAIT_MS, WIDE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("there is no Chromium, and npm cannot get the packed one")
+    with opened_browser(chromium) as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens `/ui` of a server; at the end no script may have failed and nothing may have been
+    refused by the content security policy."""
+    failures: list[str] = []
+    with ExitStack() as stack:
+
+        def open_(url: str, view: str = "", **options: Any) -> Page:
+            context = browser.new_context(**{"viewport": WIDE, "locale": "en", **options})
+            stack.callback(context.close)
+            context.set_default_timeout(WAIT_MS)
+            page = context.new_page()
+            page.on("pageerror", lambda error: failures.append(str(error)))
+            page.on("console", lambda said: _no_violation(said.text, failures))
+            page.on("request", lambda asked: _own_host(asked.url, url, failures))
+            page.goto(f"{url}ui#{view}")
+            page.wait_for_selector("#flow-head h2")
+            return page
+
+        yield open_
+    assert not failures
+
+
+def _no_violation(text: str, failures: list[str]) -> None:
+    if "Content Security" in text:
+        failures.append(text)
+
+
+def _own_host(asked: str, url: str, failures: list[str]) -> None:
+    if not asked.startswith((url, "data:")):
+        failures.append(f"asked {asked}")
