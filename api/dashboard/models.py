@@ -293,7 +293,8 @@ class GroupPartition(_Model):
 
 class GroupReadiness(_Model):
     """`ready`: each of its partitions has a place on the target. `synced`: it is committed there,
-    too. `why`: what is missing. `again`: the records it would read twice, null: not known."""
+    too. `exact`: it would read no record twice, also none that is copied later. `why`: what is
+    missing. `again`: the records on the target that it would read twice, null: not known."""
 
     group: str
     ready: bool

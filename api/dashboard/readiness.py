@@ -63,7 +63,7 @@ def _group(name: str, rows: Sequence[MovedOffset]) -> GroupReadiness:
         group=name,
         ready=not missing,
         synced=not missing and all(row.has == row.new_offset for row in rows),
-        exact=not missing and again == 0,
+        exact=not missing and again == 0 and not any(row.later for row in rows),
         why=None if not missing else _why(missing, len(rows)),
         again=again,
         partitions=[

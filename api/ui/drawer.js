@@ -83,7 +83,7 @@ export function openGroup(group, answer) {
     h("p", {}, group.ready ? pill("ok", group.synced ? "ready, committed on the target" : "ready") : pill("stuck", "not ready")),
     group.why ? h("p", { class: "note worst" }, group.why) : null,
     h("p", { class: "note" }, group.ready
-      ? group.again ? `After a failover it would read ${number(group.again)} records again.` : group.exact ? "After a failover it goes on with the very next record." : "How many records it would read again is not known from checkpoints."
+      ? group.again ? `After a failover it would read ${number(group.again)} records again.` : group.exact ? "After a failover it goes on with the very next record." : group.again === 0 ? "It is ahead of the copy: after a failover it reads nothing again that is on the target now, but what is copied later, up to its place." : "How many records it would read again is not known from checkpoints."
       : "The mirror's checkpoints are to reach these partitions first; connect-mirror-client translate shows the same."),
     h("p", { class: "muted" }, `${answer.live ? "From the group's offsets on the source" : "From the last checkpoints"} at ${clock(answer.at_ms)}.`),
     table("Partitions of the group", [

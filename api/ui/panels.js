@@ -125,7 +125,7 @@ const groups = {
       answer.groups.length ? table("Consumer groups", [
         ["Group", (each) => h("button", { type: "button", class: "link", "data-key": `group ${each.group}`, onclick: () => context.group(each, answer) }, each.group), "name"],
         ["State", READY],
-        ["Reads again", (each) => (each.again === null ? "not known" : each.again ? `${number(each.again)} records` : "nothing: exact"), "number"],
+        ["Reads again", (each) => (each.again === null ? "not known" : each.again ? `${number(each.again)} records` : each.exact ? "nothing: exact" : "nothing now"), "number"],
         ["Partitions", (each) => each.partitions.length, "number"],
         ["Why not", (each) => each.why ?? "", "text"],
       ], answer.groups, (each) => each.group) : empty("No group of the source reads topics of this flow."))];

@@ -63,9 +63,10 @@ class MovedOffset:
 
     `topic`: the topic's name on the old cluster; `new_topic`: its name on the new cluster.
     `offset`: the group's committed offset. `new_offset`: the translated offset; None if no
-    translation is known. `again`: the maximum number of records that the group re-reads; None if
-    not known. `has`: the group's committed offset on the new cluster. `end`: the log end offset on
-    the new cluster.
+    translation is known. `again`: the maximum number of records on the new cluster that the group
+    re-reads; None if not known. `later`: the maximum number that it also re-reads once they are
+    copied, because it is ahead of the copy. `has`: the group's committed offset on the new cluster.
+    `end`: the log end offset on the new cluster.
     """
 
     group: str
@@ -78,6 +79,7 @@ class MovedOffset:
     metadata: str = ""
     has: int | None = None
     end: int | None = None
+    later: int = 0
 
     @property
     def is_ahead(self) -> bool:
@@ -377,10 +379,11 @@ def _complete(
     key = (row.new_topic, row.partition)
     has = (committed or {}).get(key)
     end = ends.get(key)
-    again = row.again
+    again, later = row.again, 0
     if again is not None and end is not None and row.new_offset is not None:
         again = min(again, max(0, end - row.new_offset))
-    return replace(row, has=None if has is None else has.offset, end=end, again=again)
+        later = (row.again or 0) - again
+    return replace(row, has=None if has is None else has.offset, end=end, again=again, later=later)
 
 
 def commit_moves(

@@ -19,7 +19,7 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
 from connectors.mirrormaker.flow_plans import CHECKPOINT, plan_flows, resolved_source_config
 
-__all__ = ["GroupSeen", "group_seen", "why_group"]
+__all__ = ["GroupSeen", "group_seen", "translated", "why_group"]
 
 _TIMEOUT_S = 60.0
 _SHOWN = 5
@@ -128,7 +128,7 @@ def _look(found: Explanation, props: Mapping[str, str], flow: Flow, group: str) 
         found.add(Step(question, Verdict.WARN, answer, remedy=remedy))
     else:
         found.add(Step(question, Verdict.OK, "yes"))
-    for step in _translated(plan.offsets, flow):
+    for step in translated(plan.offsets, flow):
         found.add(step)
 
 
@@ -146,7 +146,8 @@ def _on_source(plan: MovePlan, flow: Flow, group: str) -> Step:
     return Step(question, Verdict.STOP, answer, remedy=remedy)
 
 
-def _translated(rows: Sequence[MovedOffset], flow: Flow) -> list[Step]:
+def translated(rows: Sequence[MovedOffset], flow: Flow) -> list[Step]:
+    """Answer where the group would go on, and whether that is committed on the target. Pure."""
     question = "Can its offsets be translated?"
     unknown = [row for row in rows if row.new_offset is None]
     if unknown:
@@ -160,9 +161,15 @@ def _translated(rows: Sequence[MovedOffset], flow: Flow) -> list[Step]:
     else:
         steps = [Step(question, Verdict.OK, "yes, all")]
     again = sum(row.again or 0 for row in rows)
+    later = sum(row.later for row in rows)
     question = f"Would it go on at the same record on {flow.target}?"
     if again:
         answer = f"it would read at most {again} records again"
+        steps.append(Step(question, Verdict.WARN, answer))
+    elif later:
+        answer = (
+            f"it is ahead of the copy: it would read at most {later} records again, once copied"
+        )
         steps.append(Step(question, Verdict.WARN, answer))
     elif not unknown:
         steps.append(Step(question, Verdict.OK, "yes, exactly"))

@@ -23,7 +23,7 @@ from tests.support.topics import alter_topic
 from tests.support.waiting import wait_until
 
 SOON_S = 60.0
-# The copy of images refuses the large record, and what comes after it waits.
+# The copies of images and refunds refuse the large record, and what comes after it waits.
 MOST_BYTES, LARGE = 20_000, Record(b"x" * 50_000)
 COPIED, BEHIND_LARGE = 40, 20
 FRAUD = 16
@@ -41,7 +41,8 @@ def served(
     flow: MirroredFlow, session_logs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The listener of a mirror with groups that read a topic that is copied; one that was copied
-    without the offset map, as Java does; and one whose first record cannot be copied."""
+    without the offset map, as Java does; one whose first record cannot be copied; and one of which
+    only the first records can."""
     directory = tmp_path_factory.mktemp("readiness")
     servers, payments = flow.source_servers, flow.topic("payments")
     produce(servers, payments, numbered(COPIED))
@@ -52,7 +53,8 @@ def served(
         flow.wait_stored(payments, 0, COPIED - 1)
         stop_cleanly(mirror, log)
 
-    orders, images = flow.topic("orders", partitions=2), flow.topic("images")
+    orders = flow.topic("orders", partitions=2)
+    images, refunds = flow.topic("images"), flow.topic("refunds")
     lease = PortLease(cache_directory() / "ports")
     listener = f"http://{LOOPBACK}:{lease.port}"
     properties = flow.properties(
@@ -64,16 +66,21 @@ def served(
     )
     try:
         with running(properties, directory, session_logs / "readiness.log"):
-            copy = flow.wait_created(images)
-            alter_topic(flow.target_servers, copy, {"max.message.bytes": str(MOST_BYTES)})
-            produce(servers, images, [LARGE])
-            produce(servers, images, numbered(BEHIND_LARGE))
+            for topic in (images, refunds):
+                copy = flow.wait_created(topic)
+                alter_topic(flow.target_servers, copy, {"max.message.bytes": str(MOST_BYTES)})
+            produce(servers, refunds, numbered(COPIED))
+            flow.wait_records(refunds, [COPIED])
+            for topic in (images, refunds):
+                produce(servers, topic, [LARGE])
+                produce(servers, topic, numbered(BEHIND_LARGE))
             for partition in (0, 1):
                 produce(servers, orders, numbered(COPIED, partition=partition))
             flow.wait_records(orders, [COPIED, COPIED])
-            wait_until(lambda: stuck(listener), SOON_S, "a stuck partition")
+            wait_until(lambda: len(stuck(listener)) == 2, SOON_S, "two stuck partitions")
             commit(servers, "billing", {(orders, 0): 25, (orders, 1): COPIED})
             commit(servers, "fraud", {(orders, 0): 10, (payments, 0): FRAUD})
+            commit(servers, "eager", {(refunds, 0): COPIED + 15})
             commit(servers, "thumbnails", {(orders, 0): COPIED, (images, 0): 5})
             wait_group(flow.target_servers, "billing", flow.remote(orders), 25)
             yield listener
@@ -102,10 +109,10 @@ def groups(flow: MirroredFlow, served: str) -> Groups:
         )
         found = {each["group"]: each for each in document["groups"]}
         exact = found.get("billing", {}).get("synced")
-        return document if exact and len(found) == 3 else None
+        return document if exact and len(found) == 4 else None
 
     # The page asks the clusters at most every half minute.
-    document = wait_until(settled, 2 * SOON_S, "three groups of which one is ready")
+    document = wait_until(settled, 2 * SOON_S, "four groups of which one is ready")
     assert document is not None
     assert document["live"] is True
     assert document["problem"] is None
@@ -140,6 +147,12 @@ def test_a_group_without_an_exact_place_is_ready_and_says_what_it_reads_again(
     }
 
 
+def test_a_group_ahead_of_the_copy_reads_again_only_what_is_copied_later(groups: Groups) -> None:
+    eager = groups["eager"]
+    assert (eager["ready"], eager["exact"], eager["again"]) == (True, False, 0)
+    assert places(eager) == {("shop.refunds", 0): (COPIED, 0)}
+
+
 def test_a_group_that_has_no_place_on_the_target_is_not_ready_and_says_why(groups: Groups) -> None:
     thumbnails = groups["thumbnails"]
     assert (thumbnails["ready"], thumbnails["exact"], thumbnails["again"]) == (False, False, None)
@@ -151,19 +164,20 @@ def test_a_group_that_has_no_place_on_the_target_is_not_ready_and_says_why(group
 def test_the_dashboard_shows_which_groups_could_move(
     groups: Groups, flow: MirroredFlow, served: str, open_page: Callable[..., Any]
 ) -> None:
-    assert len(groups) == 3
+    assert len(groups) == 4
     shown = open_page(f"{served}/", f"{quote(f'{flow.a}->{flow.b}', safe='')}/groups")
     shown.wait_for_selector("#panel table")
-    # The stuck partition has a lag that time does not tell, because nothing of it was copied yet.
+    # A stuck partition has a lag that time does not tell if nothing of it was copied yet.
     assert "in sync" not in (shown.locator(".edge.worst").text_content() or "")
-    assert "2 of 3 ready" in shown.inner_text("#panel")
+    assert "3 of 4 ready" in shown.inner_text("#panel")
     rows = [each.inner_text() for each in shown.locator("#panel tbody tr").all()]
     # What is not ready comes first.
-    assert [row.split()[0] for row in rows] == ["thumbnails", "billing", "fraud"]
+    assert [row.split()[0] for row in rows] == ["thumbnails", "billing", "eager", "fraud"]
     assert "not ready" in rows[0]
     assert "1 of 2 offsets have no place on the target yet" in rows[0]
     assert "nothing: exact" in rows[1]
-    assert f"{groups['fraud']['again']} records" in rows[2]
+    assert "nothing now" in rows[2]
+    assert f"{groups['fraud']['again']} records" in rows[3]
     assert_accessible(shown)
     picture(shown, "failover")
     shown.click("[data-key='group fraud']")

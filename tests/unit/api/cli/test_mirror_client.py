@@ -156,6 +156,7 @@ def test_programs_get_one_document() -> None:
         "metadata": "m",
         "has": None,
         "end": 20,
+        "later": 0,
     }
     assert document["unreadable"] == {"i": "no answer"}
     assert document["committed"] == {"g": "done"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,12 @@ def test_groups_that_are_not_ready_come_first_and_say_why() -> None:
     assert late.why.startswith("1 of 2 offsets have no place on the target yet")
     assert (refused.group, refused.why) == ("secret", "no permission")
     assert (exact.ready, exact.synced, exact.exact, exact.again) == (True, True, True, 0)
+
+
+def test_a_group_ahead_of_the_copy_has_no_exact_place() -> None:
+    row = replace(offset("ahead", 0, 90, 0), later=10)
+    [ahead] = group_readiness(MovePlan([row], True, {}))
+    assert (ahead.ready, ahead.exact, ahead.again) == (True, False, 0)
 
 
 @pytest.mark.parametrize(
