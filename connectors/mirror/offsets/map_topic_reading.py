@@ -48,7 +48,7 @@ class MapTopic(NamedTuple):
     read, and start positions and owners are those of the read before. `late_owners`: the sessions
     of notes of the owner that do not count, and that no valid note has followed; `found_late`:
     those that earlier reads found, too. `forgotten`: start positions that were deleted since the
-    last read, each with the time (ms) at which that happened. `topic_id`: of the topic that was
+    first read, each with the time (ms) at which that happened. `topic_id`: of the topic that was
     read; None: not known. `created_again`: it is not the topic of the read before.
     """
 
@@ -77,6 +77,7 @@ class MapTopic(NamedTuple):
             self.reached,
             owners=self.owners,
             found_late=self.found_late,
+            forgotten=self.forgotten,
             topic_id=self.topic_id,
         )
 
@@ -86,8 +87,8 @@ class MapTopicReading:
 
     def __init__(self, topic: str, before: MapTopic) -> None:
         """`before`: the result of an earlier read, from which this one continues. The result then
-        contains all start positions and owners, but only those pages and facts that were written
-        since."""
+        contains all start positions, deleted ones too, and all owners, but only those pages and
+        facts that were written since."""
         self._topic = topic
         self._before = before
         self._after = before.reached or {}
@@ -97,7 +98,7 @@ class MapTopicReading:
         self._last: dict[TopicPartition, tuple[PageSpan, bytes]] = {}
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._firsts = dict(before.firsts)
-        self._forgotten: dict[TopicPartition, tuple[int, FirstPosition]] = {}
+        self._forgotten = dict(before.forgotten)
         self._losses: dict[TopicPartition, int] = {}
         self._late: dict[TopicPartition, set[int]] = {}
         self._gone: dict[TopicPartition, set[int]] = {}

@@ -124,6 +124,8 @@ class StartPositionTracker:
         """Record that an offset of these partitions is stored, so their start positions are not
         needed any more."""
         for key in keys:
+            # It may have left before it was started, and returned after others stored its offset.
+            self._expected.pop(key, None)
             if key not in self._late:  # An earlier start position may still be found for it.
                 self._begun.pop(key, None)
         self._release(keys)

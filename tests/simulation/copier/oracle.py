@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.pair_oracle import Broken, PairOracle
-from tests.simulation.copier.worker import OFFSETS, SOURCE, Stored
+from tests.simulation.copier.worker import OFFSETS, SOURCE, TARGET, Stored
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.coordinator import committed_offsets
-from tests.simulation.kafka.log import COMMIT
+from tests.simulation.kafka.log import ABORT, COMMIT
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.writing import numbers_of
 
@@ -33,6 +33,9 @@ class Oracle:
         self._exactly_once = exactly_once
         self._read: dict[Key, int] = dict.fromkeys(pairs, 0)
         """The target offset up to which each log was read."""
+        self._unseen: dict[Key, list[tuple[int, Sequence[int]]]] = {}
+        """(offset, numbers) of the batches of each log that will be cut off, and that nobody could
+        read yet."""
         self._holds: dict[Key, deque[int]] = {key: deque() for key in pairs}
         """Target offsets at which reading of each log stops, the first one for now."""
         self._committed: dict[int, tuple[int, tuple[int, int]]] = {}
@@ -52,18 +55,40 @@ class Oracle:
         pair = self._pairs.get(partition.key)
         if pair is None:
             return
-        pair.target_cut_off(end, lost=lost)
-        self._read[partition.key] = min(self._read[partition.key], end)
+        pair.target_cut_off(end, lost=lost, unseen=self._unseen.pop(partition.key, ()))
+        self._goes_on_at(partition.key, end)
+
+    def _goes_on_at(self, key: Key, end: int) -> None:
+        """This log ends here now: what comes there is to be read."""
+        self._read[key] = min(self._read[key], end)
+        self._holds[key] = deque(min(each, end) for each in self._holds[key])
+
+    def loses(self, key: Key) -> None:
+        """This log of the target is about to lose records that it has acknowledged."""
+        if key in self._pairs:
+            self.read(key)
+            self._unseen[key] = self._waiting(key)
+
+    def _waiting(self, key: Key) -> list[tuple[int, Sequence[int]]]:
+        """(offset, numbers) of the replicated batches that readers do not see yet."""
+        partition = self._target.find(key)
+        if partition is None:
+            return []
+        return [
+            (batch.base, numbers_of(batch.data))
+            for batch in partition.log.from_offset(self._read[key])
+            if batch.next <= partition.log.high and not batch.control and batch.fate != ABORT
+        ]
 
     def recreated(self) -> None:
         """The target's topic is deleted."""
         for key, pair in self._pairs.items():
             self.read(key)
-            pair.target_cut_off(0, lost=True)
+            pair.target_cut_off(0, lost=True, unseen=self._waiting(key))
             pair.forgive()
             pair.target_recreations_due += 1
             pair.forgiving = True
-            self._read[key] = 0
+            self._goes_on_at(key, 0)
 
     def forgive(self) -> None:
         for pair in self._pairs.values():
@@ -89,6 +114,12 @@ class Oracle:
         if held:
             held.popleft()
         return True
+
+    def _reads_late(self, number: int) -> bool:
+        """Whether there is more on the target than is read: a loss is to be told of before."""
+        held = self._holds[TARGET, number]
+        partition = self._target.find((TARGET, number))
+        return bool(held) and partition is not None and partition.log.stable > held[0]
 
     def read(self, key: Key) -> None:
         """Take in what is committed on the target since the last look."""
@@ -126,7 +157,7 @@ class Oracle:
                 if number is None or number in pair.lost_on_target:
                     continue
                 record = pair.truth.records[number]
-                if record.offset != first + n:
+                if record.offset != first + n and not pair.has_lost(first + n):
                     raise Broken(
                         f"{pair.name}: told that source offset {first + n} is at target offset "
                         f"{base + n}, where {record} is"
@@ -178,7 +209,7 @@ class Oracle:
             if position is not None and (known is None or known[0] != position):
                 known = self._committed[number] = (position, self._lives[number])
             if position is not None and known is not None:
-                told_late = pair.recent_recreations > 0
+                told_late = pair.recent_recreations > 0 or self._reads_late(number)
                 if told_late or known[1] != (pair.truth.life, pair.cuts):
                     continue
                 pair.check_position(position, "the position in the committed offsets")

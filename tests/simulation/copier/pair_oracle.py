@@ -156,8 +156,14 @@ class PairOracle:
         self._remembered = max(forgotten, self._remembered)
         self.forgive()
 
-    def target_cut_off(self, end: int, *, lost: bool) -> None:
-        """The target's log ends at `end` now. `lost`: acknowledged records may be gone."""
+    def target_cut_off(
+        self, end: int, *, lost: bool, unseen: Sequence[tuple[int, Sequence[int]]] = ()
+    ) -> None:
+        """The target's log ends at `end` now. `lost`: acknowledged records may be gone. `unseen`:
+        (offset, numbers) of batches that nobody could read, as their transaction is open."""
+        if lost:
+            for base, numbers in unseen:
+                self.lost_on_target.update(numbers if base >= end else ())
         while self.bases and self.bases[-1] >= end:
             self.bases.pop()
             number = self.sequence.pop()
@@ -169,6 +175,12 @@ class PairOracle:
                 self.target_losses_due += 1
         self.acked_end = min(self.acked_end, end)
         self.top = max(self.sequence, default=-1)
+
+    def has_lost(self, offset: int) -> bool:
+        """Whether the target had the record at this source offset, and lost it. Under exactly-once
+        that it was acknowledged is told with the commit, which may come later."""
+        records = (self.truth.records[number] for number in self.lost_on_target)
+        return any(each.offset == offset for each in records if each.life == self.settled_life)
 
     def excuse(self, first: int, end: int) -> None:
         """These source offsets were reported as lost, or put aside."""

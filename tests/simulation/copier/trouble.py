@@ -253,8 +253,10 @@ class Troubles:
         partition = self._copy()
         led = partition.leader != NO_LEADER and bool(self._target.nodes_up)
         if partition.topic == TARGET and led and partition.log.batches:
-            recent = partition.log.batches[-8:]
-            self._target.truncate(partition, self._rng.choice(recent).base)
+            log = partition.log
+            recent = [each for each in log.batches[-8:] if not log.hangs_without(each.base)]
+            if recent:
+                self._target.truncate(partition, self._rng.choice(recent).base)
 
     def _target_recreated(self) -> None:
         if TARGET in self._target.topics:

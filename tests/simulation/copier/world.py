@@ -425,7 +425,7 @@ class CopierWorld:
         self._forgotten.add(key)
 
     def _target_loses(self, partition: SimulatedPartition) -> None:
-        self.oracle.read(partition.key)
+        self.oracle.loses(partition.key)
         self._known_producers = partition.log.producers.ids
 
     def _target_cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:

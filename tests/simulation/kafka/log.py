@@ -177,6 +177,18 @@ class Log:
         self.epochs = [each for each in self.epochs if each[1] < self.end]
         return self.end
 
+    def hangs_without(self, offset: int) -> bool:
+        """Whether a transaction that has ended would be open again if the log ended here: its
+        marker would be gone, and not all of its records. Only an administrator can end it then."""
+        ended = {each.producer for each in self.from_offset(offset) if each.marker is not None}
+        for batch in reversed(self.batches[: self.index_of(offset)]):
+            if batch.producer not in ended:
+                continue
+            if batch.marker is None and batch.transactional:
+                return True
+            ended.discard(batch.producer)
+        return False
+
     def _rebuild(self) -> None:
         self.producers = Producers(names_old_duplicates=self._names_old_duplicates)
         self.open.clear()

@@ -10,12 +10,13 @@ from connect.clients.config.settings import WireSettings
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import Clock
-from connect.plugin import TaskContext
+from connect.plugin import StoredOffset, TaskContext
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Loss, LossKind
+from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.copy.memory import SharedMemory
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
 from connectors.mirror.offsets.map_topic_reading import MapTopic
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
@@ -31,6 +32,7 @@ from tests.simulation.mirror.internal_topics import (
     SimulatedProducer,
 )
 from tests.simulation.mirror.oracle import Oracle
+from tests.simulation.mirror.quarantine import QuarantineRecords, SimulatedQuarantine
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.tails import SimulatedTails
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
@@ -67,10 +69,7 @@ class _WatchedHistory(TaskHistory):
 
     def lost(self, partition: CopiedPartition, loss: Loss) -> None:
         super().lost(partition, loss)
-        if loss.kind is LossKind.RETENTION:
-            self._oracle.lost(self._session, partition.source, loss.first, loss.end)
-        else:
-            self._oracle.unexpected_loss(self._session, loss)
+        self._oracle.lost(self._session, loss)
 
 
 class WatchedTask(MirrorSourceTask):
@@ -95,6 +94,16 @@ class WatchedTask(MirrorSourceTask):
         watched.life.step()
         watched.oracle.acked(watched.session, partition.source, runs, base_offset)
         super()._acked(partition, runs, base_offset)
+
+    def _quarantined(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
+        self._watched.oracle.put_aside(self._watched.session, aside)
+        super()._quarantined(partition, aside)
+
+    def prepare_commit(self) -> Future[list[StoredOffset]]:
+        prepared = super().prepare_commit()
+        for partition, position in self._committing:
+            self._watched.oracle.commits(self._watched.session, partition.source, position)
+        return prepared
 
 
 class _Poller(SimulatedPoller):
@@ -203,6 +212,7 @@ class SimulatedClients(TaskClients):
         syncs: InternalTopic,
         pages: InternalTopic,
         shared: Callable[[], bool],
+        put_aside: QuarantineRecords,
         *,
         read_committed: bool,
     ) -> None:
@@ -210,6 +220,9 @@ class SimulatedClients(TaskClients):
         # The process's own would keep every simulated task that a crash ends.
         self.catch_up = CatchUp(clock)
         self.memory = SharedMemory()
+        self._timeline = timeline
+        self._put_aside = put_aside
+        self._quarantines: list[SimulatedQuarantine] = []
         self._offset_topics = _OffsetTopics(timeline, life, session, syncs, pages)
         self.oracle = oracle
         self.session = session
@@ -252,8 +265,10 @@ class SimulatedClients(TaskClients):
     def history(self, config: SourceConfig, connector: str, task: int) -> TaskHistory:
         return _WatchedHistory(self.oracle, self.session, config, connector, self.clock)
 
-    def quarantine(self, *_: Any) -> Any:
-        raise AssertionError("no simulated flow has a quarantine")
+    def quarantine(self, *_: Any) -> SimulatedQuarantine:
+        made = SimulatedQuarantine(self._timeline, self._put_aside)
+        self._quarantines.append(made)
+        return made
 
     def tails(self, *_: Any, **__: Any) -> SimulatedTails:
         return self._tails
@@ -272,6 +287,8 @@ class SimulatedClients(TaskClients):
             access.close()
         self._poller.cut_off()
         self._tails.close()
+        for quarantine in self._quarantines:
+            quarantine.close()
         if self.cancellation is not None:
             self.cancellation.close()
         self._offset_topics.die()

@@ -52,6 +52,8 @@ class InternalTopic:
         self._now_ms = now_ms
         self.faults = faults
         self.end = 0
+        self.active_ms = 0
+        """The active segment holds what was written in so long a time."""
         self.records: list[LogRecord] = []
         self.on_append: Callable[[LogRecord, Session], None] = lambda *_: None
 
@@ -62,12 +64,16 @@ class InternalTopic:
         self.on_append(record, session)
 
     def compact(self) -> None:
-        """Keep the newest record of each key; deletions go, too."""
-        newest = {record.key: record.offset for record in self.records}
+        """Keep the newest record of each key; deletions go, too. What is in the active segment
+        stays as it is."""
+        active = self._now_ms() - self.active_ms
+        old = [record for record in self.records if record.timestamp_ms <= active]
+        newest = {record.key: record.offset for record in old}
         self.records = [
             record
             for record in self.records
-            if newest[record.key] == record.offset and record.value is not None
+            if record.timestamp_ms > active
+            or (newest[record.key] == record.offset and record.value is not None)
         ]
 
     def newest(self) -> dict[bytes, LogRecord]:

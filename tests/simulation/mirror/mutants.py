@@ -11,6 +11,8 @@ from connect.plugin import StoredOffset
 from connect.protocol.messages import TopicPartition
 from connect.runtime.transfer.task import WorkerTransferTask
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.positions.log_validation import LogValidation
+from connectors.mirror.copy.positions.offset_reset import OffsetReset
 from connectors.mirror.offsets import offset_sync_writer
 from connectors.mirror.offsets.map_topic_reading import MapTopic
 from connectors.mirror.offsets.offset_map_writer import MapWriter
@@ -138,6 +140,21 @@ def _deleted_first_positions_are_gone() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _re_created_topics_are_the_same() -> Iterator[None]:
+    with replaced(LogValidation, "_another_source", lambda *_: False):
+        yield
+
+
+@contextlib.contextmanager
+def _cut_off_logs_are_whole() -> Iterator[None]:
+    def truncated(self: OffsetReset, partition: PartitionCopy, end: int) -> None:
+        self._go_on(partition)
+
+    with replaced(OffsetReset, "truncated", truncated):
+        yield
+
+
 MUTANTS = (
     Mutant(
         "failed-task-steps-on",
@@ -193,5 +210,18 @@ MUTANTS = (
         "mirror",
         "A first position that was deleted between two reads of a start was not found.",
         _deleted_first_positions_are_gone,
+    ),
+    Mutant(
+        "re-created-topics-are-the-same",
+        "mirror",
+        "A source topic that was deleted and created again was taken for the one before.",
+        _re_created_topics_are_the_same,
+    ),
+    Mutant(
+        "cut-off-logs-are-whole",
+        "mirror",
+        "Other records at offsets that were copied, after an unclean election of the source,"
+        " were left out.",
+        _cut_off_logs_are_whole,
     ),
 )

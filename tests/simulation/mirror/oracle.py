@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from uuid import UUID
 
 from connect.clients.librdkafka.topic_log import LogRecord
+from connect.plugin import OFFSET_NOTE
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_codec import decode_key, decode_value
-from connectors.mirror.config.losses import Loss
-from connectors.mirror.formats import OffsetSync
-from connectors.mirror.offsets.map_notes import Note, is_note_key, parse_note_key
-from connectors.mirror.offsets.offset_map_pages import parse_page_key
-from connectors.mirror.offsets.offset_map_store import OffsetMapStore
-from connectors.mirror.offsets.start_positions import FirstPosition
-from connectors.mirror.offsets.translation import Place
-from tests.simulation.kafka.log import Batch
+from connectors.mirror.config.losses import Loss, LossKind
+from connectors.mirror.copy.quarantine import QuarantinedRecords
+from connectors.mirror.offsets.log_identity import noted_facts
+from tests.simulation.kafka.log import Batch, Log
 from tests.simulation.mirror.internal_topics import InternalTopic
+from tests.simulation.mirror.lives import life_of, offset_of
+from tests.simulation.mirror.map_oracle import MapOracle
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Timeline
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
-from tests.support.whole_map import places
 
 __all__ = ["Oracle"]
+
+_LATE_S = 10.0
+"""So long after a session has told that the target's topic is another one, syncs that it had handed
+to its client are still of the one before."""
 
 _TELL_S = 5.0
 """So soon after its transaction a live worker reports what it left out."""
@@ -47,18 +51,25 @@ class Oracle:
         self._sources = sources
         self._copies = copies
         self._keeps_map = keeps_map
-        self._map_topic = map_topic
-        self._map = OffsetMapStore(self._fetch_pages)
-        map_topic.on_append = self._on_map_record
-        syncs_topic.on_append = self._on_sync
-        self._finders: dict[tuple[TopicPartition, int], Session] = {}
-        """(partition, target offset) -> the session that found a dead session's copy there."""
-        self._offset_writers: dict[Batch, Session] = {}
-        self._spoilt: set[TopicPartition] = set()
-        """Partitions of which a session wrote pages or offsets after a later one had begun: its
-        pages may replace the later session's, so the map may lead astray."""
         self._sessions: dict[tuple[int, int], Session] = {}
         """By producer id and epoch."""
+        self.map = MapOracle(sources, copies, self._sessions, syncs_topic, map_topic)
+        self.map.forgives = self._forgives
+        self.map.moved = lambda key: key in self._forgiving
+        self.in_quarantine: Collection[tuple[TopicPartition, int]] = ()
+        """(source partition, source offset)"""
+        self.life_of_topic: Callable[[UUID], int | None] = lambda _: None
+        """Which of the source's topics of a name has this id."""
+        self._in_transaction: set[TopicPartition] = set()
+        """Partitions whose stored position was stored in a transaction."""
+        self._forgiving: dict[TopicPartition, float | None] = {}
+        """Partitions whose target's topic was created again, and when that was told; None: not
+        yet."""
+        self._to_tell_of_target: set[TopicPartition] = set()
+        """Partitions of which a position was stored when the target's topic was deleted."""
+        self._to_tell: set[TopicPartition] = set()
+        """Partitions whose topic was created again after a position of it was stored."""
+        self._offset_writers: dict[Batch, Session] = {}
         self._all: dict[Session, None] = {}
         """That have begun with a partition."""
         self._stored: dict[TopicPartition, int] = {}
@@ -67,12 +78,11 @@ class Oracle:
         self._untold: list[tuple[TopicPartition, int, Session, float]] = []
         self._complete_to: dict[TopicPartition, int] = {}
         self._chain: dict[TopicPartition, int] = {}
-        """Next source offset of partitions that only exactly-once sessions copied since."""
+        """Next number of partitions that only exactly-once sessions copied since."""
         self._late_firsts: set[TopicPartition] = set()
         """Partitions whose first offset was stored by a session after a later one had begun."""
         self._unfenced: dict[TopicPartition, int] = {}
         """The least position that was stored outside transactions since one was stored in them."""
-        self.newest_sync: dict[TopicPartition, OffsetSync] = {}
         self.read_offsets: Callable[[], None] = lambda: None
         """Calls `stored` with what is new in the offsets topic."""
 
@@ -86,6 +96,8 @@ class Oracle:
         """A session copies a partition from this source offset on."""
         self._timeline.note(f"{session.name} begins {key[0]}-{key[1]} at {position}")
         self.read_offsets()
+        position = self._begun_at(session, key, position)
+        session.lives[key] = life_of(position)
         stored = self._stored.get(key)
         complete = self._complete_to.get(key)
         # What the target acknowledged to this session is copied, though it may not be stored, and
@@ -129,21 +141,81 @@ class Oracle:
         new_here = session.disturbed and key not in session.began
         return new_here and not self._keeps_map and key in self._late_firsts
 
-    def _first_positions(self) -> dict[TopicPartition, int]:
-        """Those in the map's topic now."""
-        found: dict[TopicPartition, int] = {}
-        for record in self._map_topic.newest().values():
-            key = parse_note_key(Note.START, record.key)
-            if key is not None:
-                found[key] = FirstPosition.decode(record.value or b"").position
-        return found
+    def _begun_at(self, session: Session, key: TopicPartition, offset: int) -> int:
+        """The number that a session takes this source offset for. Where it goes on it may not know
+        yet that the topic is another one."""
+        source = self._sources[key]
+        if source.life:
+            stored = self._stored.get(key)
+            kept = None if stored is not None else self.map.first_positions().get(key)
+            for number in (session.acked.get(key), stored, kept):
+                if number is not None and offset_of(number) == offset:
+                    return number
+        return source.number(offset)
+
+    def topic_deleted(self) -> None:
+        """The source's topic is deleted; what comes under its name is another one."""
+        self.read_offsets()
+        self._to_tell |= {key for key in self._stored if self._knows_logs(key)}
+
+    def source_cut_off(self, key: TopicPartition, end: int) -> None:
+        """The source's log lost its records from this offset on."""
+        self.read_offsets()
+        beyond = self._stored.get(key, 0) > self._sources[key].number(end)
+        if beyond and self._knows_logs(key):
+            self._to_tell.add(key)
+
+    def target_deleted(self) -> None:
+        """The target's topic is deleted: what was copied is gone. Until a session says so, what it
+        says and writes may be of the topic before."""
+        self.check()
+        for key, copies in self._copies.items():
+            self._sources[key].lost_on_target |= copies.numbers()
+            self._forgiving[key] = None
+            if self._stored.get(key) and self._knows_logs(key):
+                self._to_tell_of_target.add(key)
+            else:
+                self.map.spoilt.add(key)  # its pages may stay
+
+    def target_created(self, key: TopicPartition, log: Log) -> None:
+        """It is created again."""
+        self._copies[key].begin_anew(log)
+        for at in [each for each in self.map.finders if each[0] == key]:
+            del self.map.finders[at]
+        for session in self._all:
+            if key in session.ends:
+                session.ends[key] = 0
+
+    def _knows_logs(self, key: TopicPartition) -> bool:
+        """Whether the next session can know the logs of the stored position. At least once the map
+        does not say it where the last commit came while the map was read."""
+        facts = self.map.facts(key)
+        known = facts is not None and facts.hold_for(offset_of(self._stored[key]))
+        return known or key in self._in_transaction
+
+    def _forgives(self, key: TopicPartition) -> bool:
+        """Whether the target's topic is another one, and that was told a moment ago at most."""
+        told_at = self._forgiving.get(key, -math.inf)
+        return told_at is None or self._timeline.monotonic() < told_at + _LATE_S
+
+    def _may_be_blind(self, session: Session, key: TopicPartition) -> bool:
+        """Whether a session may take a log for the one before. The topic's id and its leader epochs
+        are stored with the offsets in a transaction, else in the map, which may be off or late, or
+        have been written by somebody else."""
+        if session.exactly_once or key in self._in_transaction:
+            return not (session.exactly_once and key in self._in_transaction)
+        return (
+            not self._keeps_map
+            or key in self.map.spoilt
+            or any(each.slow_map or each.disturbed or not each.whole for each in self._all)
+        )
 
     def _check_first_position(self, session: Session, key: TopicPartition, position: int) -> None:
         """A partition without a stored offset goes on where it was begun."""
         came_back = position == session.acked.get(key)
         if came_back or session.slow_map or session.disturbed or session.superseded:
             return
-        kept = self._first_positions().get(key)
+        kept = self.map.first_positions().get(key)
         if kept is None:
             return
         copied = max(kept, session.acked.get(key, 0))
@@ -158,7 +230,7 @@ class Oracle:
         session.new.discard(key)
         if session.slow_map or session.superseded or key in self._stored:
             return
-        if key not in self._first_positions():
+        if key not in self.map.first_positions():
             raise Finding(
                 f"{key}: {session.name} copies a partition of which nothing is stored, and it is"
                 " not kept where it begins"
@@ -184,36 +256,80 @@ class Oracle:
         copies.read_ahead()
         target = base
         for first, count in runs:
-            if base >= 0:
+            if base >= 0 and not self._forgives(key):
                 for ahead in (0, count - 1):
                     copy = copies.at.get(target + ahead)
-                    if copy is None or copy.source != first + ahead:
+                    if copy is None or offset_of(copy.source) != first + ahead:
                         raise Finding(
                             f"{key}: source {first + ahead} was acknowledged at {target + ahead} of"
                             f" the target, where {copy} is"
                         )
                 copy = copies.at.get(target)
-                own = copy is not None and self._session_of(copy) is session
+                if copy is not None:
+                    session.lives[key] = max(session.lives[key], life_of(copy.source))
+                own = copy is not None and self.map.session_of(copy) is session
                 if copy is not None and not (own and target >= session.ends.get(key, 0)):
                     # A crash had left it there, or it was answered when the partition had left:
                     # found, and not copied again.
-                    session.next[key] = first + count
+                    session.next[key] = copy.source + count
                     for at in range(target, target + count):
-                        self._finders[key, at] = session
+                        self.map.finders[key, at] = session
             target += count
-            session.acked[key] = first + count
+            session.acked[key] = self._sources[key].number(first + count, session.lives[key])
 
-    def lost(self, session: Session, key: TopicPartition, first: int, end: int) -> None:
-        """The loss of these source offsets was reported."""
-        self._timeline.note(f"{session.name} reports {key[0]}-{key[1]} lost {first} to {end - 1}")
-        self._sources[key].lost.append((first, end))
+    def commits(self, session: Session, key: TopicPartition, position: int) -> None:
+        """A session is about to store this source offset outside transactions."""
+        session.committing[key, position] = session.lives.get(key, 0)
+
+    def lost(self, session: Session, loss: Loss) -> None:
+        """A session reports a loss."""
+        self._timeline.note(f"{session.name} reports {loss}")
+        key, source = loss.source, self._sources[loss.source]
+        if loss.kind is LossKind.RETENTION:
+            self._excuse_in_each(session, key, loss.first, loss.end)
+        elif loss.kind is LossKind.SOURCE_RECREATED and source.life and not source.cut:
+            session.lives[key] = source.life
+            self._to_tell.discard(key)
+            self._excuse(key, source.life, 0, loss.resume or 0)
+        elif loss.on_target and key in self._forgiving:
+            # One that has not learned the first topic's id takes it for another loss.
+            self._forgiving[key] = self._timeline.monotonic()
+            if not session.superseded:  # else it writes no page of it
+                self._to_tell_of_target.discard(key)
+        elif loss.kind is LossKind.TRUNCATION and source.cut:
+            session.lives[key] = source.life
+            self._to_tell.discard(key)
+        elif loss.kind is LossKind.TRUNCATION and source.life and self._may_be_blind(session, key):
+            # The new topic ends before the position of the old one.
+            self._excuse(key, source.life, 0, max(loss.end, loss.resume or 0))
+            session.lives[key] = source.life
+            self.map.spoilt.add(key)
+        else:
+            raise Finding(f"{session.name} reports a loss that did not happen: {loss}")
+
+    def put_aside(self, session: Session, aside: QuarantinedRecords) -> None:
+        """A session went on after records that it wrote to the quarantine."""
+        key = aside.source
+        for offset in range(aside.first, aside.last + 1):
+            if (key, offset) not in self.in_quarantine:
+                raise Finding(f"{key}: {session.name} put {offset} aside, and it is nowhere")
+        self._timeline.note(
+            f"{session.name} puts aside {key[0]}-{key[1]} {aside.first} to {aside.last}"
+        )
+        self._excuse_in_each(session, key, aside.first, aside.last + 1)
+
+    def _excuse_in_each(self, session: Session, key: TopicPartition, first: int, end: int) -> None:
+        """Of these offsets, in the log that the session has shown and in the present one."""
+        for life in sorted({session.lives[key], self._sources[key].life}):
+            self._excuse(key, life, first, end)
+
+    def _excuse(self, key: TopicPartition, life: int, first: int, end: int) -> None:
+        source = self._sources[key]
+        first, end = source.number(first, life), source.number(end, life)
+        source.lost.append((first, end))
         self._untold = [
             each for each in self._untold if each[0] != key or not first <= each[1] < end
         ]
-
-    def unexpected_loss(self, session: Session, loss: Loss) -> None:
-        """A loss was reported of a kind that this world does not have."""
-        raise Finding(f"{session.name} reports a loss that did not happen: {loss}")
 
     def wrote_offsets(self, batch: Batch, session: Session) -> None:
         """A batch of the offsets topic is this session's."""
@@ -229,23 +345,56 @@ class Oracle:
         if offset is None:
             self._stored.pop(partition, None)
             return
+        writer = self._offset_writers.pop(batch, None)
+        writer = writer or self._sessions.get((batch.producer, batch.producer_epoch))
         position = int(offset["offset"] or 0) + 1
+        life = self._life_of_stored(record, batch, writer, partition, position)
+        position = self._sources[partition].number(position, life)
         before = self._stored.get(partition)
         self._stored[partition] = position
         if batch.transactional:
             self._unfenced.pop(partition, None)
+            self._in_transaction.add(partition)
         else:
             self._unfenced[partition] = min(position, self._unfenced.get(partition, position))
-        writer = self._offset_writers.pop(batch, None)
-        writer = writer or self._sessions.get((batch.producer, batch.producer_epoch))
+            self._in_transaction.discard(partition)
         if writer is None or writer.superseded:
-            self._spoilt.add(partition)
+            self.map.spoilt.add(partition)
             if before is None:
                 self._late_firsts.add(partition)
         self._timeline.note(f"stored: {partition[0]}-{partition[1]} at {position}, was {before}")
         self._owed.append((partition, position, self._copies[partition].log.end))
 
+    def _life_of_stored(
+        self,
+        record: LogRecord,
+        batch: Batch,
+        writer: Session | None,
+        key: TopicPartition,
+        position: int,
+    ) -> int:
+        """Which topic of the source's name a stored position belongs to."""
+        note = next((value for name, value in record.headers or () if name == OFFSET_NOTE), None)
+        facts = noted_facts(note, position)
+        if facts is not None and facts.source_topic_id is not None and not self._sources[key].cut:
+            return self.life_of_topic(facts.source_topic_id) or 0
+        if batch.transactional:
+            return self._life_of_copy(writer, key, position)
+        return 0 if writer is None else writer.committing.get((key, position), 0)
+
+    def _life_of_copy(self, writer: Session | None, key: TopicPartition, position: int) -> int:
+        """Of the newest copy of the record before this position by who stored it."""
+        copies = self._copies[key]
+        copies.read_ahead()
+        lives = [
+            life_of(copy.source)
+            for copy in copies.at.values()
+            if offset_of(copy.source) == position - 1 and self.map.session_of(copy) is writer
+        ]
+        return max(lives, default=0)
+
     def stored_position(self, key: TopicPartition) -> int | None:
+        """Its number."""
         return self._stored.get(key)
 
     # After every step.
@@ -278,9 +427,18 @@ class Oracle:
         expected = session.next.get(key, session.began.get(key))
         if expected is None:
             raise Finding(f"{key}: {session.name} wrote {copy.source} before it began")
+        if life_of(copy.source) < life_of(expected) and not self._sources[key].cut:
+            raise Finding(f"{key}: {session.name} copies {copy.source} of a topic that it left")
+        if self._forgives(key):
+            session.next[key] = copy.source + 1
+            return
         if copy.source > expected:
             lost = self._sources[key].unexplained(expected, copy.source)
-            if lost is not None and session.exactly_once:
+            another = life_of(copy.source) > life_of(expected)
+            if lost is not None and another and self._may_be_blind(session, key):
+                self._sources[key].lost.append((expected, copy.source))
+                self.map.spoilt.add(key)
+            elif lost is not None and session.exactly_once:
                 # It is told when the transaction is committed, so a moment later.
                 self._untold.append((key, lost, session, self._timeline.monotonic() + _TELL_S))
                 self._sources[key].lost.append((expected, copy.source))
@@ -318,99 +476,36 @@ class Oracle:
             self._complete_to[key] = max(self._complete_to.get(key, 0), position)
         self._owed = still
 
-    # Syncs and pages, as they get into their topics.
-
-    def _on_sync(self, record: LogRecord, session: Session) -> None:
-        sync = OffsetSync.decode(record.key or b"", record.value or b"")
-        key = (sync.topic, sync.partition)
-        copies = self._copies[key]
-        copies.read_ahead()
-        copy = copies.at.get(sync.downstream_offset)
-        if copy is None or not copy.seen or copy.source != sync.upstream_offset:
-            found = None if copy is None else copy.source
-            raise Finding(f"{sync} is not true: the target has source {found} there")
-        self.newest_sync[key] = sync
-
-    def _fetch_pages(self, offsets: Collection[int]) -> Mapping[int, tuple[bytes, bytes | None]]:
-        wanted = set(offsets)
-        return {
-            record.offset: (record.key or b"", record.value)
-            for record in self._map_topic.records
-            if record.offset in wanted
-        }
-
-    def _on_map_record(self, record: LogRecord, session: Session) -> None:
-        if session.superseded and not is_note_key(record.key):
-            topic, partition, _ = parse_page_key(record.key or b"")
-            self._spoilt.add((topic, partition))
-        owned = parse_note_key(Note.OWNER, record.key)
-        if owned is not None:
-            session.notes[owned] = record.offset
-        self._map.take(record.key, record.value, record.offset)
-
-    def translate(self, key: TopicPartition, offset: int) -> Place | None:
-        return places(self._map, {key: [offset]}).get((key, offset))
-
-    def check_translation(self, key: TopicPartition, offset: int) -> Place | None:
-        """The map's answer for a group that reads `offset` next skips no record, and is true where
-        it claims to be exact."""
-        place = self.translate(key, offset)
-        if place is None:
-            return None
-        if key in self._spoilt:
-            return place
-        copies, source = self._copies[key], self._sources[key]
-        copies.read_ahead()
-        if place.exact:
-            at = copies.at.get(place.offset)
-            between = None if at is None else source.unexplained(offset, at.source)
-            if at is None or not at.seen or at.source < offset or between is not None:
-                found = None if at is None else at.source
-                raise Finding(
-                    f"{key}: the map sends a group from {offset} to {place.offset} of the target"
-                    f" and says it is exact, but source {found} is there"
-                )
-            return place
-        for each in source.between(offset, source.end):
-            found_copies = [copy.target for copy in copies.of.get(each, ()) if copy.seen]
-            if found_copies and max(found_copies) < place.offset:
-                raise Finding(
-                    f"{key}: the map sends a group from {offset} to {place.offset} of the target:"
-                    f" it skips source {each}, which is at {max(found_copies)}"
-                )
-        return place
-
-    def last_copy(self, key: TopicPartition, source: int) -> Copy | None:
-        """The copy of the latest session, and of that the last."""
-        seen = [copy for copy in self._copies[key].of.get(source, ()) if copy.seen]
-        return max(seen, key=lambda c: (self._knower(key, c).number, c.target), default=None)
-
-    def _session_of(self, copy: Copy) -> Session:
-        return self._sessions[copy.batch.producer, copy.batch.producer_epoch]
-
-    def _knower(self, key: TopicPartition, copy: Copy) -> Session:
-        """The session whose pages have this copy: it wrote it, or found it there."""
-        return self._finders.get((key, copy.target)) or self._session_of(copy)
-
-    def _explains(self, key: TopicPartition, copy: Copy) -> bool:
-        """Whether the pages of who knows this copy have to have it."""
-        knower = self._knower(key, copy)
-        return knower.whole and not (knower.killed and key in knower.notes)
-
     # The end.
 
     def check_end(self, log_starts: Mapping[TopicPartition, int]) -> None:
         """Everything is copied, stored and explained."""
         self.check()
+        self._check_recreation_told()
         for key, source in self._sources.items():
             copies = self._copies[key]
             for offset in source.between(self._complete_to.get(key, 0), source.end):
                 if not copies.has(offset) and not source.is_lost(offset):
                     raise Finding(f"{key}: record {offset} was never copied")
             if self._keeps_map:
-                if key in self._stored and key in self._first_positions():
+                if key in self._stored and key in self.map.first_positions():
                     raise Finding(f"{key}: it is kept where it began, though an offset is stored")
-                self._check_whole_map(key, log_starts[key])
+                self.map.check_whole(key, source.number(log_starts[key]))
+
+    def _check_recreation_told(self) -> None:
+        # Exactly once it is told after the commit. Where the worker dies in between, only its log
+        # has it.
+        died = any(each.killed and each.exactly_once for each in self._all)
+        # Workers of both kinds do not read each other's facts.
+        died = died or len({each.exactly_once for each in self._all}) > 1
+        last = max(self._all, key=lambda each: each.number)
+        for key in self._to_tell_of_target:
+            if not self._may_be_blind(last, key):
+                raise Finding(f"{key}: the target's topic is another one, and nobody said so")
+            self.map.spoilt.add(key)
+        for key in self._to_tell:
+            if not died and not self._may_be_blind(last, key):
+                raise Finding(f"{key}: the source's log is another one, and nobody said so")
 
     def check_final(self, session: Session, acked: Mapping[TopicPartition, int]) -> None:
         """An at-least-once session ended after it had stored its final offsets. `acked`: what the
@@ -423,26 +518,4 @@ class Oracle:
                 raise Finding(
                     f"{key}: {session.name} stored its final offsets, {self._stored.get(key)}, but"
                     f" the target had acknowledged everything before {position}"
-                )
-
-    def check_syncs(self, session: Session) -> None:
-        """The last session ended well: each partition that it copied has a sync of its end."""
-        for key, position in session.acked.items():
-            newest = self.newest_sync.get(key)
-            if newest is None or newest.upstream_offset != position - 1:
-                raise Finding(f"{key}: copied up to {position}, but its newest sync is {newest}")
-
-    def _check_whole_map(self, key: TopicPartition, start: int) -> None:
-        source = self._sources[key]
-        for offset in source.between(start, source.end):
-            last = self.last_copy(key, offset)
-            place = self.check_translation(key, offset)
-            if last is None or key in self._spoilt or not self._explains(key, last):
-                continue
-            if place is None or not place.exact:
-                raise Finding(f"{key}: the map says {place} of {offset}, which is at {last.target}")
-            if place.offset != last.target:
-                raise Finding(
-                    f"{key}: the map sends {offset} to {place.offset}, an earlier copy than that at"
-                    f" {last.target}"
                 )

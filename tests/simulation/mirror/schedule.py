@@ -8,10 +8,19 @@ from random import Random
 
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.coordinator import CoordinatorFaults
+from tests.simulation.kafka.partition import NO_LEADER
+from tests.simulation.mirror.late_store import LateStore
 from tests.simulation.mirror.worker import SimulatedWorker
 from tests.simulation.mirror.world import MirrorWorld
 
 __all__ = ["plan"]
+
+
+_RECREATED = _REFUSED = _LIMITED = 1 / 8
+_TARGET_RECREATED = 1 / 4
+"""Of those in which all workers copy at least once."""
+_CUT = 1 / 4
+"""Of those in which nothing of the source is written in transactions."""
 
 
 def plan(world: MirrorWorld) -> float:
@@ -19,7 +28,108 @@ def plan(world: MirrorWorld) -> float:
     chance = world.chance
     length = chance.uniform(6, 20)
     _Plan(world, length).make()
+    _More(world, length).make()
     return length
+
+
+class _More:
+    """What happens in a share of the seeds only. Each is chosen apart, so that a seed's other
+    choices stay what they were before there was this."""
+
+    def __init__(self, world: MirrorWorld, length: float) -> None:
+        self._world = world
+        self._length = length
+
+    def make(self) -> None:
+        seed = self._world.seed
+        if not (
+            self._recreate(Random(seed * 31 + 9))
+            or self._cut(Random(seed * 31 + 12))
+            or self._recreate_target(Random(seed * 31 + 13))
+        ):
+            LateStore(self._world, Random(seed * 31 + 8)).plan()
+        self._refuse_records(Random(seed * 31 + 10))
+        self._limit(Random(seed * 31 + 11))
+
+    def _recreate(self, chance: Random) -> bool:
+        """The source's topic is deleted and created again, once."""
+        if chance.random() >= _RECREATED:
+            return False
+        world = self._world
+        at, gone_for = self._length * chance.uniform(0.1, 0.95), chance.choice((0.01, 0.3, 2.0))
+        world.at(at, world.delete_source)
+        world.at(at + gone_for, world.create_source)
+        return True
+
+    def _cut(self, chance: Random) -> bool:
+        """Unclean elections cut the source's logs off. Not where its producers write transactions:
+        their markers could be lost, too."""
+        world = self._world
+        if chance.random() >= _CUT or world.transactions:
+            return False
+        world.deletes_nothing = True
+        for _ in range(chance.randint(1, 2)):
+            world.at(self._length * chance.uniform(0.1, 0.95), partial(self._cut_off, chance))
+        return True
+
+    def _recreate_target(self, chance: Random) -> bool:
+        """The copy is deleted and created again, once."""
+        world = self._world
+        if chance.random() >= _TARGET_RECREATED or world.exactly_once_share:
+            return False
+        at, gone_for = self._length * chance.uniform(0.1, 0.95), chance.choice((0.01, 0.3, 2.0))
+        world.at(at, world.delete_target)
+        world.at(at + gone_for, world.create_target)
+        return True
+
+    def _cut_off(self, chance: Random) -> None:
+        world = self._world
+        key = chance.choice(world.keys)
+        partition = world.source.find(key)
+        if world.truth[key].life:
+            return  # once: of two cuts in a moment a worker tells one after the other
+        if world.calm or partition is None or partition.leader == NO_LEADER:
+            return
+        if partition.log.batches and world.source.nodes_up:
+            recent = partition.log.batches[-8:]
+            world.source.truncate(partition, chance.choice(recent).base)
+
+    def _refuse_records(self, chance: Random) -> None:
+        """The flow has a quarantine, and the target refuses records for a while."""
+        if chance.random() >= _REFUSED:
+            return
+        world = self._world
+        world.has_quarantine = True
+        for _ in range(chance.randint(1, 3)):
+            at, every = self._length * chance.random(), chance.choice((2, 3, 7, 20))
+            world.at(at, partial(self._refuse_every, every))
+            world.at(at + chance.choice((0.5, 3.0, 20.0)), partial(self._refuse_every, 0))
+
+    def _refuse_every(self, every: int) -> None:
+        if not self._world.calm:
+            self._world.timeline.note(f"the target refuses every record of {every}; 0: none")
+            self._world.put_aside.bad_every = every
+
+    def _limit(self, chance: Random) -> None:
+        """The flow's rate is limited, the limit is changed, and goes."""
+        if chance.random() >= _LIMITED:
+            return
+        for _ in range(chance.randint(1, 4)):
+            limits: dict[str, str] = {}
+            if chance.random() < 0.7:
+                limits["mirror.rate.records"] = str(chance.choice((5, 20, 100)))
+            if chance.random() < 0.3:
+                limits["mirror.rate.bytes"] = str(chance.choice((500, 5_000)))
+            if chance.random() < 0.3:
+                limits["mirror.rate.topics"] = chance.choice(("t=10records/s", "t=1kB/s"))
+            self._world.at(self._length * chance.random(), partial(self._limit_to, limits))
+
+    def _limit_to(self, limits: dict[str, str]) -> None:
+        world = self._world
+        if not world.calm:
+            world.timeline.note(f"limits: {limits}")
+            world.limits = limits
+            world.reconfigure()
 
 
 class _Plan:
@@ -65,14 +175,16 @@ class _Plan:
     def _delete(self) -> None:
         key = self._chance.choice(self._world.keys)
         partition = self._world.source.find(key)
-        assert partition is not None
+        if partition is None:
+            return
         log = partition.log
         self._world.delete_before(key, self._chance.randint(log.start, log.high))
 
     # Clusters.
 
     def _move_leader(self, cluster: Cluster) -> None:
-        cluster.move_leader(self._chance.choice(cluster.partitions))
+        if cluster.partitions:
+            cluster.move_leader(self._chance.choice(cluster.partitions))
 
     def _stop_broker(self, cluster: Cluster) -> None:
         node = self._chance.choice(list(cluster.brokers))
@@ -210,20 +322,14 @@ class _Plan:
                 return
             world.assigned.remove(key)
             world.at(chance.choice((0.001, 0.05, 0.5, 3)), lambda: self._bring_back(key))
-        self._reconfigure()
+        self._world.reconfigure()
 
     def _bring_back(self, key: tuple[str, int]) -> None:
         if key not in self._world.assigned:
             self._world.assigned.append(key)
-            self._reconfigure()
+            self._world.reconfigure()
             if self._chance.random() < 0.3:
                 self._world.at(self._chance.uniform(0, 0.1), self._stop)
-
-    def _reconfigure(self) -> None:
-        world = self._world
-        world.timeline.note(f"assigned: {world.assigned}")
-        for worker in world.running:
-            worker.reconfigure(world.config())
 
     def _request_commit(self) -> None:
         worker = self._some()

@@ -24,14 +24,20 @@ class Session:
     """Partitions of which nothing was stored when it began with them, and that are not on the
     target by it yet."""
     began: dict[TopicPartition, int] = field(default_factory=dict)
-    """Where it began with each partition, the last time."""
+    """Where it began with each partition, the last time. These and all other positions at the
+    source are numbers (`lives.py`)."""
+    lives: dict[TopicPartition, int] = field(default_factory=dict)
+    """Which topic of the source's name it copies, as far as it has shown."""
+    committing: dict[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    """(partition, source offset) of the positions that it stores outside transactions -> which
+    topic of the name they belong to."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """Where the target's log ended then."""
     copies_again: set[TopicPartition] = field(default_factory=set)
     """Partitions that it began at a position that was stored outside transactions, of which nothing
     of it is on the target yet: others may have copied the records from there on."""
     next: dict[TopicPartition, int] = field(default_factory=dict)
-    """The source offset after its last record on the target."""
+    """The number after its last record on the target."""
     alive: bool = True
     failed: bool = False
     """Its task has raised an error."""
@@ -53,7 +59,7 @@ class Session:
     """How far it has read the map's topic."""
     killed: bool = False
     acked: dict[TopicPartition, int] = field(default_factory=dict)
-    """The source offset after the last one that the target acknowledged to it."""
+    """The number after the last one that the target acknowledged to it."""
 
     def learn(self, read_to: int) -> None:
         """Its task has taken a turn, and knows what was read of the map's topic before."""

@@ -42,13 +42,18 @@ class SimulatedTails:
         def answer() -> None:
             if self._closed:
                 found.cancel()
-            elif fails:
+            elif fails or not self._are_there(question):
                 found.set_exception(BrokerUnavailable("simulated: a log could not be read"))
             else:
                 found.set_result(self._compare(question))
 
         self._timeline.after(chance.uniform(*_LOOK_S), answer)
         return found
+
+    def _are_there(self, question: TailQuestion) -> bool:
+        """Whether both topics exist."""
+        asked = ((self._source, question.source), (self._target, question.target))
+        return all(cluster.find(key) is not None for cluster, key in asked)
 
     def close(self) -> None:
         self._closed = True

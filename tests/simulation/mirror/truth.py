@@ -8,36 +8,68 @@ from typing import NamedTuple
 
 from connect.protocol.record_codec import iter_records
 from tests.simulation.kafka.log import ABORT, Batch, Log
+from tests.simulation.mirror.lives import LIFE
 
 __all__ = ["Copies", "Copy", "SourceTruth"]
 
 
 class SourceTruth:
-    """Every record that a source partition ever had, by offset."""
+    """Every record that a source partition ever had, by number (`lives.py`)."""
 
     def __init__(self, *, read_committed: bool) -> None:
         self._read_committed = read_committed
-        self._offsets: list[int] = []
+        self._numbers: list[int] = []
         self._batches: list[Batch] = []
+        self.life = 0
+        """How often the topic was created again, or its log was cut off."""
+        self.cut = False
+        """The log was cut off, so that what is before the cut has an older life."""
+        self.lost_on_target: set[int] = set()
+        """Numbers of which the target had a copy that went with its topic."""
+        self._begins = [0]
+        """The offset at which each life begins."""
         self.lost: list[tuple[int, int]] = []
-        """(first, end) of the source offsets that were reported as lost."""
+        """(first, end) of the numbers that were reported as lost, or went with their topic."""
 
     def appended(self, batch: Batch) -> None:
         """A batch of records is in the log; each record has an offset of its own."""
         for offset in range(batch.base, batch.next):
-            self._offsets.append(offset)
+            self._numbers.append(self.number(offset))
             self._batches.append(batch)
+
+    def begun_anew(self) -> None:
+        """The topic was deleted, and all its records with it. The next one of its name is another
+        life."""
+        self.cut_off(0)
+        self.cut = False
+
+    def cut_off(self, end: int) -> None:
+        """The records from this offset on are gone. What is written there is another life."""
+        self.lost.append((self.number(end), self.end))
+        self.life += 1
+        self.cut = True
+        self._begins.append(end)
+
+    def number(self, offset: int, life: int | None = None) -> int:
+        """The number of the record at this offset of the log as it was in this life; None: as it
+        is."""
+        life = self.life if life is None else life
+        while self._begins[life] > offset:
+            life -= 1
+        return life * LIFE + offset
 
     @property
     def end(self) -> int:
-        return self._offsets[-1] + 1 if self._offsets else 0
+        return self._numbers[-1] + 1 if self._numbers else 0
 
     @property
     def wanted_end(self) -> int:
-        """The offset after the last record that belongs on the target."""
-        for index in range(len(self._offsets) - 1, -1, -1):
-            if self._wanted(index):
-                return self._offsets[index] + 1
+        """The number after the last record that belongs on the target and is not gone with its log;
+        0: there is none."""
+        for index in range(len(self._numbers) - 1, -1, -1):
+            number = self._numbers[index]
+            if self._wanted(index) and not (self.life and self.is_lost(number)):
+                return number + 1
         return 0
 
     def _wanted(self, index: int) -> bool:
@@ -46,19 +78,17 @@ class SourceTruth:
         return not (self._read_committed and batch.transactional and batch.fate == ABORT)
 
     def between(self, first: int, end: int) -> Iterable[int]:
-        """The offsets in this range whose records belong on the target."""
-        for index in range(bisect_left(self._offsets, first), len(self._offsets)):
-            if self._offsets[index] >= end:
+        """The numbers in this range whose records belong on the target."""
+        for index in range(bisect_left(self._numbers, first), len(self._numbers)):
+            if self._numbers[index] >= end:
                 return
             if self._wanted(index):
-                yield self._offsets[index]
+                yield self._numbers[index]
 
-    def first_from(self, offset: int) -> int | None:
-        """The first offset from `offset` on whose record belongs on the target."""
-        return next(iter(self.between(offset, self.end)), None)
-
-    def is_lost(self, offset: int) -> bool:
-        return any(first <= offset < end for first, end in self.lost)
+    def is_lost(self, number: int) -> bool:
+        return number in self.lost_on_target or any(
+            first <= number < end for first, end in self.lost
+        )
 
     def unexplained(self, first: int, end: int) -> int | None:
         """The first record in this range that was not reported as lost."""
@@ -66,7 +96,7 @@ class SourceTruth:
 
 
 class Copy(NamedTuple):
-    """A record on the target: its offset there, and at the source."""
+    """A record on the target: its offset there, and its number at the source."""
 
     target: int
     source: int
@@ -86,9 +116,25 @@ class Copies:
         self.at: dict[int, Copy] = {}
         """By target offset."""
         self.of: dict[int, list[Copy]] = {}
-        """By source offset."""
+        """By number."""
         self._read_to = 0
         self._decided_to = 0
+
+    def begin_anew(self, log: Log) -> None:
+        """The target's topic is another one."""
+        self.log = log
+        self.at.clear()
+        self.of.clear()
+        self._read_to = self._decided_to = 0
+
+    def numbers(self) -> set[int]:
+        """Of all records in the log, replicated or not."""
+        return {
+            int(record.value or b"-1")
+            for batch in self.log.batches
+            if batch.marker is None
+            for record in iter_records(batch.data)
+        }
 
     def read_ahead(self) -> None:
         """Follow the log to what is replicated."""
@@ -120,6 +166,11 @@ class Copies:
     @property
     def decided_to(self) -> int:
         return self._decided_to
+
+    def seen_from(self, target: int) -> Copy | None:
+        """What a reader of committed records finds first from this target offset on."""
+        found = [copy for at, copy in self.at.items() if at >= target and copy.seen]
+        return min(found, default=None)
 
     def has(self, source: int) -> bool:
         """Whether readers see this source record."""

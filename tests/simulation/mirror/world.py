@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import Any
+from uuid import UUID
 
 from connect.clock import Deadline
 from connect.protocol import records
@@ -26,6 +27,7 @@ from tests.simulation.mirror.factory import CONNECTOR, OFFSETS, TaskFactory
 from tests.simulation.mirror.internal_topics import InternalTopic, TopicFaults
 from tests.simulation.mirror.offsets_topic import CommittedRecords
 from tests.simulation.mirror.oracle import Oracle
+from tests.simulation.mirror.quarantine import QuarantineRecords
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 from tests.simulation.mirror.truth import Copies, SourceTruth
@@ -49,6 +51,7 @@ class MirrorWorld:
     """One run. `run` raises `Finding`."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.chance = chance = Random(seed)
         self.time = VirtualTime()
         self.timeline = timeline = Timeline(self.time, chance)
@@ -71,6 +74,7 @@ class MirrorWorld:
         transactions = apart.choice((0.0, 0.0, 0.4, 0.8))
         self.read_committed = apart.random() < (0.8 if transactions else 0.1)
         self.truth = {key: SourceTruth(read_committed=self.read_committed) for key in self.keys}
+        self.transactions = transactions
         self.writers = SourceWriters(self.source, self.truth, timeline.note, transactions)
         copies = {
             key: Copies(self.target.topics["a.t"].partitions[key[1]].log) for key in self.keys
@@ -78,6 +82,7 @@ class MirrorWorld:
         self.oracle = Oracle(
             timeline, CONNECTOR, self.truth, copies, self.syncs, self.map, keeps_map=self.keeps_map
         )
+        self.oracle.life_of_topic = self.oracle.map.life_of_topic = self._life_of_topic
         self.oracle.read_offsets = CommittedRecords(
             self.target.topics[OFFSETS].partitions,
             self.oracle.stored,
@@ -91,6 +96,14 @@ class MirrorWorld:
             transaction_timeout_s=chance.choice((3.0, 10.0, 60.0)),
             boundary_s=chance.choice((None, None, 0.5)),
         )
+        self.put_aside = QuarantineRecords()
+        self.oracle.in_quarantine = self.put_aside.written
+        self.has_quarantine = False
+        self.deletes_nothing = False
+        """The source keeps all records until its log is cut off: brokers forget the leader epochs
+        of what they delete, and with them that other records were there."""
+        self.limits: dict[str, str] = {}
+        """Properties that limit the rate of the flow."""
         self.lag_max = chance.choice((0, 3, 100))
         self.exactly_once_share = chance.choice((0.0, 0.0, 0.5, 1.0))
         """Of the workers."""
@@ -104,11 +117,24 @@ class MirrorWorld:
         self.calm = False
 
         self.target.on_appended = self._appended
+        self.source.on_truncated = self._source_cut_off
         self.target.on_truncated = self._cut_off
+        self.target.refuses_records = self._refuses
+
+    def _life_of_topic(self, topic_id: UUID) -> int | None:
+        ids = self.source.ids[TOPIC]
+        return ids.index(topic_id) if topic_id in ids else None
 
     def _appended(self, partition: SimulatedPartition, batch: Batch) -> None:
         if partition.topic == f"a.{TOPIC}":
             self.oracle.appended((TOPIC, partition.number), batch)
+
+    def _source_cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
+        self.oracle.source_cut_off(partition.key, end)
+        self.truth[partition.key].cut_off(end)
+
+    def _refuses(self, key: Key, data: bytes) -> bool:
+        return key[0] == f"a.{TOPIC}" and self.put_aside.refuses(data)
 
     def _cut_off(self, partition: SimulatedPartition, end: int, lost: bool) -> None:
         if partition.topic == f"a.{TOPIC}":
@@ -139,18 +165,45 @@ class MirrorWorld:
         return [worker for worker in self.workers if worker.alive and not worker.frozen]
 
     def write(self, key: Key, records: int) -> None:
-        """Somebody produces to the source."""
-        self.writers.write(key, records)
+        """Somebody produces to the source, if its topic exists."""
+        if TOPIC in self.source.topics:
+            self.writers.write(key, records)
 
     def delete_before(self, key: Key, offset: int) -> None:
         """The source's retention."""
         partition = self.source.find(key)
-        assert partition is not None
+        if partition is None or self.deletes_nothing:
+            return
         before = partition.log.start
         partition.log.delete_before(min(offset, partition.log.stable))
         if partition.log.start > before:
             self.timeline.note(f"source {key[0]}-{key[1]} begins at {partition.log.start}")
             self.source.moved_on(partition)
+
+    def delete_source(self) -> None:
+        """The source's topic is deleted, and everything in it."""
+        self.oracle.topic_deleted()
+        self.writers.begun_anew()
+        self.source.delete(TOPIC)
+
+    def create_source(self) -> None:
+        """It is created again, if it is not there."""
+        if TOPIC not in self.source.topics:
+            self.timeline.note(f"source: topic {TOPIC} is created again")
+            self.source.create(TOPIC, len(self.keys))
+
+    def delete_target(self) -> None:
+        """The copy is deleted."""
+        self.oracle.target_deleted()
+        self.target.delete(f"a.{TOPIC}")
+
+    def create_target(self) -> None:
+        """It is created again, if it is not there."""
+        if f"a.{TOPIC}" not in self.target.topics:
+            self.timeline.note(f"target: topic a.{TOPIC} is created again")
+            created = self.target.create(f"a.{TOPIC}", len(self.keys))
+            for key in self.keys:
+                self.oracle.target_created(key, created.partitions[key[1]].log)
 
     def behave(self, cluster: Cluster) -> None:
         """Requests to this cluster do not fail any more."""
@@ -179,6 +232,8 @@ class MirrorWorld:
             "task.index": "0",
             "task.count": "1",
             "task.assigned.partitions": assigned,
+            **({"mirror.quarantine.topic": "quarantine"} if self.has_quarantine else {}),
+            **self.limits,
             "offset.lag.max": str(self.lag_max),
             "mirror.offset.map.enabled": str(self.keeps_map).lower(),
             "emit.offset-syncs.enabled": str(self.emits_syncs).lower(),
@@ -186,6 +241,12 @@ class MirrorWorld:
                 "read_committed" if self.read_committed else "read_uncommitted"
             ),
         }
+
+    def reconfigure(self) -> None:
+        """The config is another one."""
+        self.timeline.note(f"assigned: {self.assigned}")
+        for worker in self.running:
+            worker.reconfigure(self.config())
 
     def start_worker(self, *, exactly_once: bool = False) -> SimulatedWorker:
         chance = self.chance
@@ -214,6 +275,7 @@ class MirrorWorld:
             self.syncs,
             self.map,
             lambda: len(self.running) > 1,
+            self.put_aside,
             read_committed=self.read_committed,
         )
         made = self._tasks.make(clients, session, clock, self.config())
@@ -313,7 +375,11 @@ class MirrorWorld:
         """End everything that is wrong."""
         self.calm = True
         self.memory_lasts = None
+        self.limits = {}
+        self.put_aside.bad_every = self.put_aside.fails = 0
         self.timeline.note("all is calm from now on")
+        self.create_source()
+        self.create_target()
         for faults in self.topic_faults.values():
             faults.calm()
         self.coordinator.faults = CoordinatorFaults()
@@ -321,6 +387,9 @@ class MirrorWorld:
             self.behave(cluster)
             cluster.heal()
         self.writers.end_all()
+        for key in self.keys:
+            if self.truth[key].life:
+                self.writers.write(key, 3, plain=True)
         for worker in self.alive:
             if worker.frozen or self.chance.random() < 0.5:
                 worker.kill()
@@ -365,4 +434,4 @@ class MirrorWorld:
         starts = {key: self.source.topics[TOPIC].partitions[key[1]].log.start for key in self.keys}
         self.oracle.check_end(starts)
         if self.emits_syncs:
-            self.oracle.check_syncs(worker.session)
+            self.oracle.map.check_syncs(worker.session)

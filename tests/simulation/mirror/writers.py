@@ -36,18 +36,18 @@ class SourceWriters:
         self._open: dict[TopicPartition, list[int]] = {key: [] for key in truth}
         self._idle: list[int] = []
 
-    def write(self, key: TopicPartition, records: int) -> None:
-        """A batch; before it a transaction may end."""
+    def write(self, key: TopicPartition, records: int, *, plain: bool = False) -> None:
+        """A batch; before it a transaction may end. `plain`: it is in none."""
         if self._open[key] and self._chance.random() < _ENDS:
             self.end_one(key, commit=self._chance.random() < 0.6)
         producer = -1
-        if self._transactions and self._chance.random() < self._transactions:
+        if not plain and self._transactions and self._chance.random() < self._transactions:
             producer = self._producer(key)
-        partition = self._partition(key)
-        first = partition.log.end
+        partition, truth = self._partition(key), self._truth[key]
+        first, now_ms = partition.log.end, self._source.time.now_ms()
         data = encode_batch(
             [
-                Record(first + n, self._source.time.now_ms(), None, str(first + n).encode())
+                Record(first + n, now_ms, None, str(truth.number(first + n)).encode())
                 for n in range(records)
             ],
             base_offset=first,
@@ -55,7 +55,7 @@ class SourceWriters:
             producer_epoch=0 if producer >= 0 else -1,
             transactional=producer >= 0,
         )
-        self._truth[key].appended(self._source.write(key, data))
+        truth.appended(self._source.write(key, data))
 
     def _producer(self, key: TopicPartition) -> int:
         """One that writes in a transaction: one that is open, or another."""
@@ -79,6 +79,13 @@ class SourceWriters:
         partition.log.mark(producer, 0, COMMIT if commit else ABORT, partition.epoch, now_ms)
         partition.replicate()
         self._source.moved_on(partition)
+
+    def begun_anew(self) -> None:
+        """The topic was deleted, and all open transactions with it."""
+        for key, open_here in self._open.items():
+            self._idle += open_here
+            open_here.clear()
+            self._truth[key].begun_anew()
 
     def end_all(self) -> None:
         for key, open_here in self._open.items():

@@ -28,9 +28,11 @@ FIVE_MINUTES_MS = 300_000
 Records = list[tuple[bytes, bytes | None]]
 
 
-def _found(records: Records, now_ms: int = 0) -> Mapping[TopicPartition, FirstPosition] | None:
+def _found(
+    records: Records, now_ms: int = 0, *, reads: int = 1
+) -> Mapping[TopicPartition, FirstPosition] | None:
     """The start positions that a task finds in the map's topic at this time, if its records were
-    written at 0 ms."""
+    written at 0 ms. With a second read its partitions change while it reads."""
     topics = Topics()
     for key, value in records:
         topics.map.append(key, value)
@@ -45,8 +47,12 @@ def _found(records: Records, now_ms: int = 0) -> Mapping[TopicPartition, FirstPo
     worker = WorkerTopics(topics, Random(0))
     writer = OffsetSyncWriter(config, None, FakeClock(now_ms=now_ms), worker)
     assert writer.first_positions() is None
-    assert worker.reading is not None
-    worker.reading.finish()
+    for again in range(reads):
+        assert worker.reading is not None
+        if again + 1 < reads:
+            writer.look_again()
+        worker.reading.finish()
+        assert reads == again + 1 or writer.first_positions() is None
     return writer.first_positions()
 
 
@@ -56,6 +62,11 @@ def test_one_that_was_deleted_a_moment_ago_is_found() -> None:
     assert _found([(KEY, BEGUN.encode()), (KEY, None)]) == {T: BEGUN}
     assert BEGUN.holds("m", mark=-1)
     assert not BEGUN.holds("m", mark=0)  # who has seen the offset does not use it
+
+
+def test_one_that_was_deleted_before_the_task_read_the_topic_again_is_found() -> None:
+    """Its partitions changed while it read, so it read again before it used anything."""
+    assert _found([(KEY, BEGUN.encode()), (KEY, None)], reads=2) == {T: BEGUN}
 
 
 def test_one_that_was_deleted_long_ago_is_not_found() -> None:

@@ -190,6 +190,18 @@ def test_a_write_that_fails_is_not_waited_for() -> None:
     assert bench.copying == {ONE}
 
 
+def test_a_partition_that_returns_with_a_stored_offset_is_not_started() -> None:
+    """It left while start positions were read. Another worker stored its offset meanwhile. To start
+    it as a new one would find its position out of range, report a loss and copy it again."""
+    bench = Bench()
+    bench.beginnings.expect({ONE: -1, TWO: -1})
+    bench.beginnings.expect({})
+    bench.beginnings.stored([ONE])
+    bench.store.kept = {}
+    bench.turn()
+    assert bench.begun == {TWO: 3}
+
+
 @pytest.mark.parametrize("stored", [False, True])
 def test_what_is_known_too_late_is_compared_then(stored: bool) -> None:
     bench = Bench(start=40)
