@@ -1,7 +1,7 @@
 """Fixtures shared by all tests: one pair of real clusters per session, started when asked for.
 
-Tests never share topics or groups: names come from `tests.support.topics.unique`. Logs of brokers
-and mirrors are in `build/test-logs/<process id>`; they stay there when a test failed.
+Tests never share topics or groups: names come from `tests.support.records.topics.unique`. Logs of
+brokers and mirrors are in `build/test-logs/<process id>`; they stay there when a test failed.
 """
 
 from __future__ import annotations
@@ -148,6 +148,6 @@ def spark() -> SparkSession:
     """The one Spark session of all tests, in this process, with Spark's Kafka source."""
     # PySpark takes long to import, and most tests do without.
     from connectors.spark.session import shared_session
-    from tests.support.spark import ready_session
+    from tests.support.spark.session import ready_session
 
     return ready_session(shared_session(), kafka=True)

@@ -55,7 +55,7 @@ from tests.benchmarks.systems import (
     with_tasks,
 )
 from tests.runs.counts import note
-from tests.support.long_link import LongLink
+from tests.support.copier.long_link import LongLink
 
 LATENCY, BUSY, BEHIND, START, IDLE = (
     "latency",

@@ -16,8 +16,8 @@ from deploy.brokers.places import Place
 from tests.benchmarks.flows import RENAMED
 from tests.benchmarks.systems import System, flow_properties
 from tests.benchmarks.watching import EndOffsets, ProcessUse
-from tests.support.long_link import LongLink
-from tests.support.topics import admin, create_topic, topic_names
+from tests.support.copier.long_link import LongLink
+from tests.support.records.topics import admin, create_topic, topic_names
 from tests.support.waiting import wait_until
 
 __all__ = [

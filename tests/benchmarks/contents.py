@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
-from tests.support.topics import unique
+from tests.support.records.topics import unique
 
 __all__ = ["Digest", "digest"]
 

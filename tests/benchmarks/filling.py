@@ -19,7 +19,7 @@ from connect.protocol.messages import (
     parse_produce,
 )
 from tests.benchmarks.payloads import Payload
-from tests.support.copying import wire
+from tests.support.copier.copying import wire
 
 __all__ = ["fill"]
 

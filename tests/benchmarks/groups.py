@@ -22,10 +22,10 @@ from pathlib import Path
 from connect.clock import SYSTEM_CLOCK
 from deploy.brokers import KafkaCluster, kafka_runtime
 from tests.benchmarks.watching import EndOffsets, ProcessUse
-from tests.support.groups import commit
-from tests.support.mirrors import mirror_maker
-from tests.support.producing import Record, produce
-from tests.support.topics import create_topic
+from tests.support.flows.mirrors import mirror_maker
+from tests.support.records.groups import commit
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import create_topic
 from tests.support.waiting import wait_until
 
 PARTITIONS, RECORDS = 10, 1_000

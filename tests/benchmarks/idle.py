@@ -10,8 +10,8 @@ from tests.benchmarks.arena import Arena, Mirror, delete_topics
 from tests.benchmarks.results import IdleResult
 from tests.benchmarks.systems import System
 from tests.benchmarks.watching import EndOffsets
-from tests.support.producing import Record, produce
-from tests.support.topics import create_topic, unique
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import create_topic, unique
 
 __all__ = ["measure_idle"]
 

@@ -22,8 +22,8 @@ from tests.benchmarks.pacer import STAMP
 from tests.benchmarks.results import LatencyResult, StartResult
 from tests.benchmarks.systems import System
 from tests.benchmarks.watching import EndOffsets
-from tests.support.producing import Record, produce
-from tests.support.topics import create_topic, unique
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import create_topic, unique
 
 __all__ = [
     "BEHIND",

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from connect.config.properties import load_properties
 from connectors.spark.program_session import own_session
-from tests.support.topics import create_topic, end_offsets
+from tests.support.records.topics import create_topic, end_offsets
 
 __all__ = ["TUNED", "main"]
 

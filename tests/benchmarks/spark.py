@@ -40,7 +40,7 @@ from connectors.spark import rdd
 from connectors.spark.arrow import collect, map_batches
 from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import shared_session
-from tests.support.spark import session_on
+from tests.support.spark.session import session_on
 from tests.support.waiting import wait_until
 
 FIRST, FIRST_ROUNDS = "first", 3

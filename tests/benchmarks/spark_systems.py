@@ -12,8 +12,8 @@ from deploy.brokers import GuardedProcess, KafkaRuntime
 from deploy.spark_cluster import SparkCluster
 from tests.benchmarks.plain_spark import TUNED
 from tests.benchmarks.systems import OURS, SYSTEMS, System
-from tests.support.backfills import properties_file
-from tests.support.spark import SMALL_EXECUTORS
+from tests.support.flows.backfills import properties_file
+from tests.support.spark.session import SMALL_EXECUTORS
 from tests.support.waiting import wait_until
 
 __all__ = ["BACKFILL", "PLAIN", "PLAIN_TUNED", "SPARK", "WORKER", "SparkSystems", "spark_systems"]

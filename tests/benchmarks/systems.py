@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
-from tests.support.mirrors import java_mirror_maker, mirror_maker
+from tests.support.flows.mirrors import java_mirror_maker, mirror_maker
 from tests.support.properties_files import properties_text
 
 __all__ = [

@@ -3,10 +3,10 @@
     python -m tests.benchmarks.wan [--round-trip-ms 100] [--megabytes 1200] [--buffer-mb 32]
                                   [--far-buffer-mb 64]
 
-The source's broker is behind a link of ours (`tests/support/long_link.py`); copier and target are
-here. The broker's socket buffers are left to its system (`socket.send.buffer.bytes=-1`), whose
-limits have room for bandwidth x delay: Kafka's default of 100 KiB allows 1 to 2 MB/s at 100 ms,
-whatever the mirror does. Needs root.
+The source's broker is behind a link of ours (`tests/support/copier/long_link.py`); copier and
+target are here. The broker's socket buffers are left to its system
+(`socket.send.buffer.bytes=-1`), whose limits have room for bandwidth x delay: Kafka's default of
+100 KiB allows 1 to 2 MB/s at 100 ms, whatever the mirror does. Needs root.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import time
 
 from connect.clients.config.settings import FetchSettings
 from deploy.brokers import JvmOptions, KafkaCluster
-from tests.support.copying import CopyRun
-from tests.support.long_link import LongLink
-from tests.support.producing import Record, produce
-from tests.support.topics import create_topic, end_offset, unique
+from tests.support.copier.copying import CopyRun
+from tests.support.copier.long_link import LongLink
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import create_topic, end_offset, unique
 
 __all__ = ["main"]
 

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clock import Deadline
-from tests.support.copying import wire
+from tests.support.copier.copying import wire
 
 __all__ = ["EndOffsets", "ProcessUse", "Usage"]
 

@@ -27,9 +27,9 @@ from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, kafka_runti
 from tests.benchmarks.machine import describe_machine
 from tests.benchmarks.systems import flow_properties
 from tests.benchmarks.watching import ProcessUse
-from tests.support.mirrors import mirror_maker
-from tests.support.producing import Record, produce
-from tests.support.topics import admin, create_topic, unique
+from tests.support.flows.mirrors import mirror_maker
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 
 LOGS = Path("build/bench-wide")

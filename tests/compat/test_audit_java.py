@@ -9,9 +9,9 @@ from connectors.mirror.audit.findings import Difference, Kind
 from connectors.mirror.audit.planner import FlowToAudit, make_plan
 from connectors.mirror.audit.report import AuditReport, make_report
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.mirrored import MirroredFlow
-from tests.support.mirrors import java_mirror_maker
-from tests.support.producing import COMPRESSIONS, Record, numbered, produce
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.flows.mirrors import java_mirror_maker
+from tests.support.records.producing import COMPRESSIONS, Record, numbered, produce
 
 
 def _audit(flow: MirroredFlow) -> AuditReport:

@@ -11,14 +11,14 @@ import pytest
 
 from connectors.mirror.client import MirrorClient
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import checkpoints, commit, latest_checkpoints
-from tests.support.java import run_java_class
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.mirrors import java_mirror_maker
-from tests.support.offset_records import mapping
-from tests.support.producing import numbered, produce, produce_transactions
-from tests.support.topics import create_topic, unique
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.flows.mirrors import java_mirror_maker
+from tests.support.records.groups import checkpoints, commit, latest_checkpoints
+from tests.support.records.offset_records import mapping
+from tests.support.records.producing import numbered, produce, produce_transactions
+from tests.support.records.topics import create_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.java import run_java_class
 
 READER = Path(__file__).parents[1] / "golden" / "RemoteOffsets.java"
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import (
+from tests.support.flows.mirrored import (
     MirroredFlow,
     assert_equal_logs,
     batch_codecs,
     running,
     stop_cleanly,
 )
-from tests.support.producing import Record, produce
 from tests.support.properties_files import properties_text
-from tests.support.topics import has_topic
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import has_topic
 
 LZ4, ZSTD, GZIP = 3, 4, 1
 PROVIDERS = "org.apache.kafka.common.config.provider"

@@ -22,10 +22,10 @@ from connect.runtime.worker import Worker
 from connectors.mirror.heartbeat import MirrorHeartbeatTask
 from connectors.mirror.plugins import register
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.java_connect import JavaWorker, java_worker, worker_properties
-from tests.support.reading import ReadRecord, read_partition
-from tests.support.topics import has_topic, unique
+from tests.support.records.reading import ReadRecord, read_partition
+from tests.support.records.topics import has_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.java_connect import JavaWorker, java_worker, worker_properties
 
 TIMEOUT_S = 60.0
 TASK = InstanceId("beat", 0)

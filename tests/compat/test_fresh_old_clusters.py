@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KAFKA_VERSION, GuardedProcess, KafkaCluster, kafka_runtime
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from deploy.brokers import KafkaRuntime
 from tests.golden.answers import GOLDEN
-from tests.support.connect_data import plain_numbers
+from tests.support.records.connect_data import plain_numbers
 
 
 @pytest.mark.slow

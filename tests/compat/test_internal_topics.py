@@ -39,10 +39,10 @@ from connect.storage.status_records import (
 )
 from connect.storage.status_store import KafkaStatusStore
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.java_connect import JavaWorker, java_worker, worker_properties
-from tests.support.reading import ReadRecord, read_partition
-from tests.support.topics import unique
+from tests.support.records.reading import ReadRecord, read_partition
+from tests.support.records.topics import unique
 from tests.support.waiting import wait_until
+from tests.support.workers.java_connect import JavaWorker, java_worker, worker_properties
 
 NAME = "heart-beat-1"
 TASK = InstanceId(NAME, 0)

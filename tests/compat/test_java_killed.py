@@ -12,7 +12,7 @@ import pytest
 
 from api.cli.mirror_audit import main
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
-from tests.support.killed_mirrors import (
+from tests.support.flows.killed_mirrors import (
     PROPERTIES,
     caught_up,
     make_topics,
@@ -20,13 +20,13 @@ from tests.support.killed_mirrors import (
     wait_copying,
     wait_rounds,
 )
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.mirrors import java_mirror_maker
-from tests.support.offset_records import offset_map
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.flows.mirrors import java_mirror_maker
 from tests.support.properties_files import properties_text
-from tests.support.reading import read_partition
-from tests.support.steady import SteadyWriter
+from tests.support.records.offset_records import offset_map
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.steady import SteadyWriter
 
 PARTITIONS, COUNT = 2, 300
 ONCE = {

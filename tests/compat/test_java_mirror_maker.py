@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.mirrormaker1 import offset_rows
-from tests.support.mirrors import java_mirror_maker, mm2_properties
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.flows.mirrormaker1 import offset_rows
+from tests.support.flows.mirrors import java_mirror_maker, mm2_properties
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 

@@ -12,13 +12,13 @@ import pytest
 
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.exactly_once_mirror import OnceMirror
-from tests.support.java_connect import JavaWorker, java_worker, worker_properties
-from tests.support.mixed_group import MixedGroup, mirror_config
-from tests.support.producing import meanwhile, numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import create_topic, unique
+from tests.support.flows.exactly_once_mirror import OnceMirror
+from tests.support.records.producing import meanwhile, numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.java_connect import JavaWorker, java_worker, worker_properties
+from tests.support.workers.mixed_group import MixedGroup, mirror_config
 
 TIMEOUT_S = 90.0
 PARTITIONS = 2

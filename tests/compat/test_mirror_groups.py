@@ -11,9 +11,9 @@ import pytest
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.mirrors import java_mirror_maker
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.flows.mirrors import java_mirror_maker
+from tests.support.records.producing import numbered, produce
 from tests.support.served import health_of
 from tests.support.waiting import wait_until
 

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.mirrored import MirroredFlow, running
-from tests.support.mirrors import java_mirror_maker
-from tests.support.producing import produce
-from tests.support.reading import contents, read_partition
-from tests.support.transformed import (
+from tests.support.flows.mirrored import MirroredFlow, running
+from tests.support.flows.mirrors import java_mirror_maker
+from tests.support.flows.transformed import (
     JSON,
     SMT,
     TOMBSTONES_AND_TESTS,
@@ -19,6 +17,8 @@ from tests.support.transformed import (
     transforms,
     wait_end,
 )
+from tests.support.records.producing import produce
+from tests.support.records.reading import contents, read_partition
 
 CONVERTERS = {
     "A->B.key.converter": "org.apache.kafka.connect.storage.StringConverter",

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.mixed_group import (
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import ReadRecord, read_partition
+from tests.support.records.topics import create_topic, end_offset, unique
+from tests.support.rest import call
+from tests.support.waiting import wait_until
+from tests.support.workers.mixed_group import (
     MixedGroup,
     heartbeat_config,
     mirror_config,
 )
-from tests.support.producing import numbered, produce
-from tests.support.reading import ReadRecord, read_partition
-from tests.support.rest import call
-from tests.support.topics import create_topic, end_offset, unique
-from tests.support.waiting import wait_until
 
 BOTH = ("ours", "java")
 TASKS = 4

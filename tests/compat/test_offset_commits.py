@@ -9,9 +9,9 @@ import pytest
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.java import run_java_class
-from tests.support.reading import read_partition
-from tests.support.topics import admin, create_topic, unique
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import admin, create_topic, unique
+from tests.support.workers.java import run_java_class
 
 COMMITTER = Path(__file__).parents[1] / "golden" / "CommitOffset.java"
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -20,9 +20,9 @@ from connect.clients.librdkafka.acls import Acl
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigChange
 from deploy.brokers import KAFKA_VERSION, KafkaCluster, kafka_runtime
-from tests.support.groups import commit, committed, consume
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
-from tests.support.old_clusters import (
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
+from tests.support.records.groups import commit, committed, consume
+from tests.support.records.old_clusters import (
     GROUP_PLACES,
     OLD_CODECS,
     PAIRS,
@@ -35,10 +35,10 @@ from tests.support.old_clusters import (
     write_old_formats,
     write_transactions,
 )
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, has_topic
 from tests.support.served import health_of
-from tests.support.topics import create_topic, has_topic
 from tests.support.waiting import wait_until
 
 COPY_S, SYNC_S, SPARK_S, KILLS = 60.0, 60.0, 120.0, 3

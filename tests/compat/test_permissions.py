@@ -20,7 +20,12 @@ from connectors.mirrormaker.required_permissions import OTHERS, TOOLS, Feature
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.guarded_flow import (
+from tests.support.flows.mirrored import assert_equal_logs, running, stop_cleanly
+from tests.support.flows.mirrors import java_mirror_maker
+from tests.support.properties_files import properties_text
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import topic_names, unique
+from tests.support.security.guarded_flow import (
     COUNT,
     JAVA_HAS,
     ONCE,
@@ -31,12 +36,7 @@ from tests.support.guarded_flow import (
     unhealthy,
     wait_well,
 )
-from tests.support.mirrored import assert_equal_logs, running, stop_cleanly
-from tests.support.mirrors import java_mirror_maker
-from tests.support.permissions import authorizing_cluster, grant, group, login, revoke
-from tests.support.producing import numbered, produce
-from tests.support.properties_files import properties_text
-from tests.support.topics import topic_names, unique
+from tests.support.security.permissions import authorizing_cluster, grant, group, login, revoke
 from tests.support.waiting import wait_until
 
 USERS = ("java", "ours", "map", "once", "refused", "nobody", "checked", "asked", "taken")

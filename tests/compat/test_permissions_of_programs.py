@@ -12,20 +12,20 @@ import pytest
 from connect.clients.permissions import Operation
 from connectors.mirrormaker.required_permissions import Feature
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.taken_from_connectors import (
+from tests.support.security.taken_from_connectors import (
     ConnectorRow,
     MirrorWorkers,
     Writer,
     connector_rows,
 )
-from tests.support.taken_from_jobs import JOBS, Job, JobFlow, JobRow, job_rows
-from tests.support.taken_from_mirrormaker1 import (
+from tests.support.security.taken_from_jobs import JOBS, Job, JobFlow, JobRow, job_rows
+from tests.support.security.taken_from_mirrormaker1 import (
     MirrorMaker1Row,
     mirrormaker1_copies,
     mirrormaker1_rows,
     mirrormaker1_said,
 )
-from tests.support.taken_from_programs import (
+from tests.support.security.taken_from_programs import (
     COMMANDS,
     Command,
     CommandRow,
@@ -33,8 +33,13 @@ from tests.support.taken_from_programs import (
     command_rows,
     copied_flow,
 )
-from tests.support.taken_from_workers import GuardedWorker, WorkerRow, worker_rows, worker_said
-from tests.support.taken_permissions_page import PAGE, AnyRow, guarded_pair, on_page
+from tests.support.security.taken_from_workers import (
+    GuardedWorker,
+    WorkerRow,
+    worker_rows,
+    worker_said,
+)
+from tests.support.security.taken_permissions_page import PAGE, AnyRow, guarded_pair, on_page
 from tests.support.waiting import wait_until
 
 SOON_S = 60.0

@@ -9,12 +9,10 @@ import pytest
 
 from connect.clients.permissions import Operation
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.guarded_flow import COUNT, Guarded
-from tests.support.mirrored import running
-from tests.support.permissions import forget, revoke, topic
-from tests.support.served import health_of
-from tests.support.spark_flow import START_S
-from tests.support.taken_permissions import (
+from tests.support.flows.mirrored import running
+from tests.support.security.guarded_flow import COUNT, Guarded
+from tests.support.security.permissions import forget, revoke, topic
+from tests.support.security.taken_permissions import (
     USER,
     Mode,
     Row,
@@ -24,7 +22,9 @@ from tests.support.taken_permissions import (
     said,
     texts_of,
 )
-from tests.support.taken_permissions_page import PAGE, guarded_pair, on_page
+from tests.support.security.taken_permissions_page import PAGE, guarded_pair, on_page
+from tests.support.served import health_of
+from tests.support.spark.flow import START_S
 from tests.support.waiting import wait_until
 
 SOON_S = 60.0

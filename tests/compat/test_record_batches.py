@@ -18,7 +18,7 @@ from connect.protocol.records import (
     verify_crc,
 )
 from deploy.brokers import KafkaRuntime
-from tests.support.java import run_java_class
+from tests.support.workers.java import run_java_class
 
 READER = Path(__file__).parents[1] / "golden" / "RecordBatches.java"
 TIME = 1_700_000_000_000

@@ -11,13 +11,13 @@ from typing import Any
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.compat.rest_calls import Call, Compare, calls
-from tests.support import java_connect
-from tests.support.distributed import worker_group
-from tests.support.java_standalone import java_standalone, worker_properties
+from tests.support.records.topics import unique
 from tests.support.rest import Answer, call
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
-from tests.support.workers import standalone_worker
+from tests.support.workers import java_connect
+from tests.support.workers.distributed import worker_group
+from tests.support.workers.java_standalone import java_standalone, worker_properties
+from tests.support.workers.workers import standalone_worker
 
 _SETTLE_S = 30.0
 _NAME = "hb"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.guarded_flow import COUNT, JAVA_HAS, SOON_S, Guarded, wait_well
-from tests.support.mirrored import assert_equal_logs, running, stop_cleanly
-from tests.support.permissions import authorizing_cluster, forget
-from tests.support.producing import numbered, produce
-from tests.support.vault import VaultServer
+from tests.support.flows.mirrored import assert_equal_logs, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.security.guarded_flow import COUNT, JAVA_HAS, SOON_S, Guarded, wait_well
+from tests.support.security.permissions import authorizing_cluster, forget
+from tests.support.security.vault import VaultServer
 from tests.support.waiting import wait_until
 
 BEFORE, AFTER = "before", "after"

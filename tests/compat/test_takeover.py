@@ -17,20 +17,20 @@ from kafka.partitioner.default import murmur2
 
 from connectors.mirror.formats import Checkpoint
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
-from tests.support.java import run_java_class
-from tests.support.mirrored import (
+from tests.support.flows.mirrored import (
     MirroredFlow,
     assert_equal_logs,
     running,
     stop_cleanly,
     topic_configs,
 )
-from tests.support.mirrors import java_mirror_maker
-from tests.support.offset_records import mapping, offset_map, offset_syncs
-from tests.support.producing import numbered, produce, produce_transactions
-from tests.support.reading import read_partition
-from tests.support.topics import end_offset, has_topic
+from tests.support.flows.mirrors import java_mirror_maker
+from tests.support.records.offset_records import mapping, offset_map, offset_syncs
+from tests.support.records.producing import numbered, produce, produce_transactions
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import end_offset, has_topic
 from tests.support.waiting import wait_until
+from tests.support.workers.java import run_java_class
 
 PARTITIONS = 3
 OFFSET_PARTITIONS = 7

@@ -17,10 +17,10 @@ from connect.storage.kafka_config_store import KafkaConfigStore
 from connect.storage.status_records import InstanceStatus
 from connect.storage.status_store import KafkaStatusStore
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.java_connect import JavaWorker, java_worker, worker_properties
-from tests.support.members import QUICK, TestMember
-from tests.support.topics import create_topic, unique
+from tests.support.records.topics import create_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.java_connect import JavaWorker, java_worker, worker_properties
+from tests.support.workers.members import QUICK, TestMember
 
 CONNECTOR = "numbers"
 TASKS = 3

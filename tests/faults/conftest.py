@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import operator_trial
 from tests.support.chaos.summary import ROWS, table
+from tests.support.deployment import operator_trial
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

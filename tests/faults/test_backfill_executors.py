@@ -13,13 +13,19 @@ import pytest
 
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.backfills import properties_file
-from tests.support.killed_mirrors import PROPERTIES, caught_up, check, make_topics, wait_rounds
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import Record, numbered, produce, produce_transactions
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python
-from tests.support.steady import SteadyWriter
-from tests.support.topics import end_offset, has_topic
+from tests.support.flows.backfills import properties_file
+from tests.support.flows.killed_mirrors import (
+    PROPERTIES,
+    caught_up,
+    check,
+    make_topics,
+    wait_rounds,
+)
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.producing import Record, numbered, produce, produce_transactions
+from tests.support.records.steady import SteadyWriter
+from tests.support.records.topics import end_offset, has_topic
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python
 from tests.support.waiting import wait_until
 
 WAIT_S = 240.0

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.backfills import properties_file
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.topics import end_offset, has_topic
+from tests.support.flows.backfills import properties_file
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import end_offset, has_topic
 from tests.support.waiting import wait_until
 
 PARTITIONS, RECORDS, SIZE = 3, 6000, 1000

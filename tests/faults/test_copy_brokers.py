@@ -16,9 +16,9 @@ import pytest
 from connect.clients.config.settings import FetchSettings
 from connectors.mirror.copy.batches.choice import CopyOptions
 from deploy.brokers import KafkaCluster, KafkaNode, KafkaRuntime
-from tests.support.copying import CopyRun
-from tests.support.streams import NumberedStream, assert_copied
-from tests.support.topics import admin, create_topic, end_offsets
+from tests.support.copier.copying import CopyRun
+from tests.support.records.streams import NumberedStream, assert_copied
+from tests.support.records.topics import admin, create_topic, end_offsets
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3

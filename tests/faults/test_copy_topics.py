@@ -14,12 +14,12 @@ from connect.clients.config.settings import FetchSettings
 from connect.clients.wire.connection import open_connection
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster
-from tests.support.copying import CopyRun, wire
-from tests.support.losing import delete_records, delete_topic
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.streams import NumberedStream, assert_copied
-from tests.support.topics import alter_topic, create_topic, end_offset, unique
+from tests.support.copier.copying import CopyRun, wire
+from tests.support.records.losing import delete_records, delete_topic
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.streams import NumberedStream, assert_copied
+from tests.support.records.topics import alter_topic, create_topic, end_offset, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0

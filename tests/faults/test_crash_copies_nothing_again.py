@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.killed_mirrors import PROPERTIES, caught_up, check
-from tests.support.losing import delete_records, delete_topic
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce, produce_transactions
-from tests.support.reading import contents, read_partition
-from tests.support.spark_kills import SPARK, STOP_S, WAIT_S
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.flows.killed_mirrors import PROPERTIES, caught_up, check
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.losing import delete_records, delete_topic
+from tests.support.records.producing import numbered, produce, produce_transactions
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic, end_offset, has_topic
+from tests.support.spark.kills import SPARK, STOP_S, WAIT_S
 from tests.support.waiting import wait_until
 
 # The slow ones read large logs back, some of them start Spark three times.

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, KafkaCluster
-from tests.support.reading import read_partition
-from tests.support.topics import create_topic, unique
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
@@ -23,7 +23,7 @@ def test_readers_of_committed_records_see_each_line_once(
     topic = create_topic(servers, "killed")
     file = tmp_path / "lines"
     arguments = [servers, unique("killed"), str(file), topic, unique("killed-offsets")]
-    command = [sys.executable, "-m", "tests.support.exactly_once_process", *arguments]
+    command = [sys.executable, "-m", "tests.support.flows.exactly_once_process", *arguments]
     log = logs / "worker.log"
 
     def values(isolation: str) -> list[bytes | None]:

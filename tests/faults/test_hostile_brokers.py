@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.hostile_broker import (
+from tests.support.copier.hostile_broker import (
     API_VERSIONS,
     FETCH,
     INIT_PRODUCER_ID,
@@ -12,7 +12,7 @@ from tests.support.hostile_broker import (
     METADATA,
     PRODUCE,
 )
-from tests.support.hostile_copy import ANY_ANSWER, Broken, survives
+from tests.support.copier.hostile_copy import ANY_ANSWER, Broken, survives
 
 
 @pytest.mark.parametrize("name", ANY_ANSWER)

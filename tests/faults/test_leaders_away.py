@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 from connect.clients.librdkafka.admin import Admin
 from connect.errors import RetriableError
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.topics import admin as other
-from tests.support.topics import create_topic
+from tests.support.records.topics import admin as other
+from tests.support.records.topics import create_topic
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 60.0

@@ -12,11 +12,11 @@ from confluent_kafka.admin import NewTopic
 
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.copying import CopyRun
-from tests.support.losing import delete_records, delete_topic
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import admin, create_topic, end_offset, unique
+from tests.support.copier.copying import CopyRun
+from tests.support.records.losing import delete_records, delete_topic
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import admin, create_topic, end_offset, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0

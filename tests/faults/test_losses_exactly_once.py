@@ -13,12 +13,12 @@ from connectors.mirror.config.losses import LossKind, LossPolicy
 from connectors.mirror.copy.quarantine_topic import HEADER_PREFIX
 from deploy.brokers import KafkaCluster
 from tests.support.chaos.logs import is_page, parse_page, read, targets
-from tests.support.exactly_once_flow import Flow
-from tests.support.exactly_once_mirror import OnceTask, mirror_process
-from tests.support.losing import create_again, delete_records, delete_topic
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import read_partition
-from tests.support.topics import alter_topic, unique
+from tests.support.flows.exactly_once_flow import Flow
+from tests.support.flows.exactly_once_mirror import OnceTask, mirror_process
+from tests.support.records.losing import create_again, delete_records, delete_topic
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import alter_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 60.0

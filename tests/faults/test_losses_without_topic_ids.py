@@ -13,12 +13,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from deploy.brokers import KafkaCluster, kafka_runtime
-from tests.support.copying import CopyRun
-from tests.support.losing import delete_topic, history_losses
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.copier.copying import CopyRun
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.losing import delete_topic, history_losses
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.exactly_once_mirror import OnceMirror, mirror_process
-from tests.support.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.offset_records import offset_map
-from tests.support.producing import meanwhile, numbered, produce
-from tests.support.reading import contents, numbers, read_partition
-from tests.support.steady import SteadyWriter
-from tests.support.topics import create_topic, end_offset, unique
+from tests.support.flows.exactly_once_mirror import OnceMirror, mirror_process
+from tests.support.flows.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.offset_records import offset_map
+from tests.support.records.producing import meanwhile, numbered, produce
+from tests.support.records.reading import contents, numbers, read_partition
+from tests.support.records.steady import SteadyWriter
+from tests.support.records.topics import create_topic, end_offset, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 90.0

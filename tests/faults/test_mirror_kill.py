@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.killed_mirrors import (
+from tests.support.flows.killed_mirrors import (
     PROPERTIES,
     caught_up,
     check,
@@ -21,8 +21,8 @@ from tests.support.killed_mirrors import (
     wait_copying,
     wait_rounds,
 )
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.steady import SteadyWriter
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.steady import SteadyWriter
 
 KILLS = 5
 

@@ -17,17 +17,17 @@ from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
 from deploy.brokers.node import KafkaNode
 from deploy.brokers.ports import LOOPBACK
 from deploy.brokers.properties import render
-from tests.support.certificates import Authority
 from tests.support.chaos.disks import Disk
-from tests.support.denying import denied
-from tests.support.losing import create_again, delete_topic
-from tests.support.mirrored import MirroredFlow, running
-from tests.support.operator_trial import Trial, writing
-from tests.support.producing import Record, numbered, produce
-from tests.support.prometheus import PROGRAM, prometheus
-from tests.support.proxy import TcpProxy
-from tests.support.secure_listeners import tls_properties
-from tests.support.topics import alter_topic
+from tests.support.copier.proxy import TcpProxy
+from tests.support.deployment.operator_trial import Trial, writing
+from tests.support.deployment.prometheus import PROGRAM, prometheus
+from tests.support.flows.mirrored import MirroredFlow, running
+from tests.support.records.losing import create_again, delete_topic
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.topics import alter_topic
+from tests.support.security.certificates import Authority
+from tests.support.security.denying import denied
+from tests.support.security.secure_listeners import tls_properties
 
 pytestmark = [
     pytest.mark.slow,

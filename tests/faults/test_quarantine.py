@@ -18,10 +18,10 @@ from confluent_kafka.admin import (
 from connect.clients.librdkafka.admin import Admin
 from connectors.mirror.copy.quarantine_topic import HEADER_PREFIX, QuarantineTopic
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.copying import CopyRun
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import ReadRecord, read_partition
-from tests.support.topics import admin, create_topic, topic_config, unique
+from tests.support.copier.copying import CopyRun
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import ReadRecord, read_partition
+from tests.support.records.topics import admin, create_topic, topic_config, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0

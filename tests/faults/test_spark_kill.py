@@ -11,17 +11,17 @@ import pytest
 
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.killed_mirrors import (
+from tests.support.flows.killed_mirrors import (
     caught_up,
     check,
     make_topics,
     wait_copying,
     wait_rounds,
 )
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_kills import SPARK, STOP_S, WAIT_S, kill_spark
-from tests.support.steady import SteadyWriter
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.steady import SteadyWriter
+from tests.support.spark.kills import SPARK, STOP_S, WAIT_S, kill_spark
+from tests.support.spark.session import SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.waiting import wait_until
 
 # A Spark session starts for each life of a mirror.

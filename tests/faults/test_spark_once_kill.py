@@ -14,14 +14,14 @@ import pytest
 
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
-from tests.support.mirrored import MirroredFlow, running
-from tests.support.offset_records import offset_map
-from tests.support.reading import contents, read_partition
-from tests.support.spark import SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_kills import SPARK, STOP_S, WAIT_S, kill, kill_spark, spark_processes
-from tests.support.steady import SteadyWriter
-from tests.support.topics import end_offset
+from tests.support.flows.killed_mirrors import caught_up, make_topics, wait_copying, wait_rounds
+from tests.support.flows.mirrored import MirroredFlow, running
+from tests.support.records.offset_records import offset_map
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.steady import SteadyWriter
+from tests.support.records.topics import end_offset
+from tests.support.spark.kills import SPARK, STOP_S, WAIT_S, kill, kill_spark, spark_processes
+from tests.support.spark.session import SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.waiting import wait_until
 
 # A Spark session starts for each life of a mirror.

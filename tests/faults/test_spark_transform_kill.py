@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.killed_mirrors import (
+from tests.support.flows.killed_mirrors import (
     caught_up,
     make_topics,
     repeats,
     wait_copying,
     wait_rounds,
 )
-from tests.support.mirrored import MirroredFlow, running
-from tests.support.offset_records import offset_map
-from tests.support.reading import ReadRecord, contents, read_partition
-from tests.support.spark_kills import SPARK, STOP_S, WAIT_S, kill_spark
-from tests.support.steady import SteadyWriter
+from tests.support.flows.mirrored import MirroredFlow, running
+from tests.support.records.offset_records import offset_map
+from tests.support.records.reading import ReadRecord, contents, read_partition
+from tests.support.records.steady import SteadyWriter
+from tests.support.spark.kills import SPARK, STOP_S, WAIT_S, kill_spark
 
 # A Spark session starts for each life of a mirror.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -13,11 +13,11 @@ import pytest
 from connect.clients.cluster.broker_node import PATIENCE_S
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.properties import CONTROLLER
-from tests.support.copying import CopyRun
-from tests.support.producing import numbered, produce
-from tests.support.proxy import TcpProxy
-from tests.support.streams import assert_copied
-from tests.support.topics import create_topic
+from tests.support.copier.copying import CopyRun
+from tests.support.copier.proxy import TcpProxy
+from tests.support.records.producing import numbered, produce
+from tests.support.records.streams import assert_copied
+from tests.support.records.topics import create_topic
 from tests.support.waiting import wait_until
 
 REQUEST_TIMEOUT_S = 1_000.0

@@ -15,8 +15,8 @@ from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import InstanceStatus, status_key
 from connect.storage.status_store import KafkaStatusStore
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.reading import read_partition
-from tests.support.topics import unique
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import unique
 from tests.support.waiting import wait_until
 
 FIRST, SECOND, THIRD = (InstanceId("c", task) for task in range(3))

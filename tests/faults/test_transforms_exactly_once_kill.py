@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.exactly_once_mirror import OnceMirror, mirror_process
-from tests.support.offset_records import offset_map
-from tests.support.producing import Record, meanwhile, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import create_topic, end_offset, unique
-from tests.support.transformed import SMT, transforms
+from tests.support.flows.exactly_once_mirror import OnceMirror, mirror_process
+from tests.support.flows.transformed import SMT, transforms
+from tests.support.records.offset_records import offset_map
+from tests.support.records.producing import Record, meanwhile, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, end_offset, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 120.0

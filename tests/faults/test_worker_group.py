@@ -20,13 +20,13 @@ import pytest
 
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.distributed import Group, GroupWorker, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.ledgers import PLUGINS, Ledger, staged
-from tests.support.proxy import TcpProxy
-from tests.support.reading import read_partition
+from tests.support.copier.proxy import TcpProxy
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import unique
 from tests.support.rest import Answer, call
-from tests.support.topics import unique
+from tests.support.workers.distributed import Group, GroupWorker, worker_group
+from tests.support.workers.java_connect import worker_properties
+from tests.support.workers.ledgers import PLUGINS, Ledger, staged
 
 # A worker that is cut off ends its session by its own clock. Its threads then need the CPU to stop
 # their tasks: on a busy machine they get it late (docs/contributing/simulator.md).
@@ -277,7 +277,7 @@ def test_workers_whose_clocks_are_hours_apart_work_together(
     with ExitStack() as stack:
         group = stack.enter_context(worker_group(1, given, tmp_path, logs))
         for number, skew_s in ((2, 3 * HOUR_S), (3, -3 * HOUR_S)):
-            program = ("tests.support.skewed_worker", str(skew_s))
+            program = ("tests.support.workers.skewed_worker", str(skew_s))
             worker = GroupWorker(number, given, tmp_path, logs, program)
             stack.callback(worker.close)
             group.workers.append(worker.start().await_ready())

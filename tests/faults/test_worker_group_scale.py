@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.distributed import Group, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.ledgers import PLUGINS, staged
+from tests.support.records.topics import unique
 from tests.support.rest import call
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import Group, worker_group
+from tests.support.workers.java_connect import worker_properties
+from tests.support.workers.ledgers import PLUGINS, staged
 
 TASKS_EACH = 5
 IDLE_ANSWER_S = 1.0

@@ -36,8 +36,8 @@ from connect.storage import config_records, offset_codec, status_records
 from connect.storage.instance_id import InstanceId, State, TargetState
 from connectors.mirror.formats import Checkpoint, Heartbeat, OffsetSync
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, parse_page_key
-from tests.support.hostile_broker import HostileBroker, fetch_body
-from tests.support.hostile_copy import LOG
+from tests.support.copier.hostile_broker import HostileBroker, fetch_body
+from tests.support.copier.hostile_copy import LOG
 
 __all__ = ["CORPUS", "TARGETS", "Target", "found", "seeds"]
 

@@ -20,7 +20,7 @@ from tests.golden.connect_metrics import capture as connect_metrics
 from tests.golden.connect_validation import capture as connect_validation
 from tests.golden.dead_letters import capture as dead_letters
 from tests.golden.mirror_maker_config.environment import ENVIRONMENT
-from tests.support.java import compile_java
+from tests.support.workers.java import compile_java
 
 __all__ = ["GOLDEN", "Answers"]
 

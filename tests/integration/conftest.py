@@ -11,7 +11,7 @@ from connect.config.types import SecretStr
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import PortLease
-from tests.support.postgres import find_postgres, running_postgres
+from tests.support.deployment.postgres import find_postgres, running_postgres
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,14 @@ import pytest
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.certificates import Authority
-from tests.support.groups import commit, committed, consume
-from tests.support.mirrors import mirror_maker, mm2_properties
-from tests.support.page_runs import BACKGROUND, SKIP, PageRun, output_pattern
-from tests.support.pages import DOCS, blocks
-from tests.support.producing import numbered, produce
-from tests.support.secure_listeners import LOGIN, tls_properties
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.docs.page_runs import BACKGROUND, SKIP, PageRun, output_pattern
+from tests.support.docs.pages import DOCS, blocks
+from tests.support.flows.mirrors import mirror_maker, mm2_properties
+from tests.support.records.groups import commit, committed, consume
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, end_offset, has_topic
+from tests.support.security.certificates import Authority
+from tests.support.security.secure_listeners import LOGIN, tls_properties
 from tests.support.waiting import wait_until
 
 PAGES = sorted([*DOCS.glob("tutorials/*.md"), *DOCS.glob("how-to/*.md")])

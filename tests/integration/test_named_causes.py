@@ -18,12 +18,12 @@ import pytest
 from connect.clock import SYSTEM_CLOCK
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
-from tests.support.certificates import Authority
-from tests.support.mirrored import MirroredFlow
+from tests.support.flows.mirrored import MirroredFlow
 from tests.support.properties_files import properties_text
-from tests.support.secure_listeners import SECRET, sasl_properties, tls_properties
+from tests.support.records.topics import unique
+from tests.support.security.certificates import Authority
+from tests.support.security.secure_listeners import SECRET, sasl_properties, tls_properties
 from tests.support.served import page
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
 
 # Most of it is the start of the program on a busy machine.

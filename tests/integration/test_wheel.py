@@ -17,8 +17,8 @@ from deploy.release import (
     check_wheel,
     has_compiled_part,
 )
-from tests.support.copied_source import copied_source
-from tests.support.installed import environment_with
+from tests.support.deployment.copied_source import copied_source
+from tests.support.deployment.installed import environment_with
 
 # Some 15 s of CPU: minutes where the machine is busy.
 pytestmark = pytest.mark.timeout(600)

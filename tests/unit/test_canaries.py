@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.support.canaries import Canaries
+from tests.support.security.canaries import Canaries
 
 _WAITS = "import sys; print('up', flush=True); sys.stdin.read()"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import DOCS, ROOT, Link, anchors, blocks, links, pages
+from tests.support.docs.pages import DOCS, ROOT, Link, anchors, blocks, links, pages
 
 _MENTIONED = re.compile(r"\b(?:api|connect|connectors|docs|tests|deploy)/[\w/.-]+\.(?:md|py)\b")
 

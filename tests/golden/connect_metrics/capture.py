@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.java import compile_java
-from tests.support.java_connect import JavaWorker, java_worker, worker_properties
 from tests.support.waiting import wait_until
+from tests.support.workers.java import compile_java
+from tests.support.workers.java_connect import JavaWorker, java_worker, worker_properties
 
 MBEANS = Path(__file__).with_name("mbeans.json")
 SOURCE = Path(__file__).with_name("ConnectMetrics.java")

@@ -18,8 +18,8 @@ from typing import Any
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.java import java_process
 from tests.support.waiting import wait_until
+from tests.support.workers.java import java_process
 
 ANSWERS = Path(__file__).with_name("answers.json")
 GOOD = {"MirrorSourceConnector": "source", "MirrorHeartbeatConnector": "heartbeat"}

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.golden.dead_letters.scenario import dead_letters, produce, sink_config
-from tests.support.java import compile_java
-from tests.support.java_standalone import java_standalone, worker_properties
+from tests.support.records.topics import create_topic, end_offset, has_topic, unique
 from tests.support.rest import call
-from tests.support.topics import create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.java import compile_java
+from tests.support.workers.java_standalone import java_standalone, worker_properties
 
 LETTERS = Path(__file__).with_name("letters.json")
 _SINK = Path(__file__).with_name("ReportingSinkConnector.java")

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from tests.support.reading import ReadRecord, read_partition
+from tests.support.records.reading import ReadRecord, read_partition
 
 __all__ = ["RECORDS", "dead_letters", "produce", "sink_config"]
 

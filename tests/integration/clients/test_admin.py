@@ -12,8 +12,8 @@ from connect.clock import Deadline
 from connect.errors import BrokerError, ConnectError, RetriableError
 from connect.loop import Backoff, retry
 from deploy.brokers import KafkaCluster
-from tests.support.producing import numbered, produce
-from tests.support.topics import create_topic, unique
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, unique
 
 NOBODY = "127.0.0.1:1"
 

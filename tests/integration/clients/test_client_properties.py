@@ -23,8 +23,8 @@ from connect.clients.wire.connection import open_connection
 from connect.clock import Deadline
 from connect.errors import AuthenticationFailed, ConnectError
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.certificates import Authority
-from tests.support.secure_listeners import SECRET, sasl_properties, tls_properties
+from tests.support.security.certificates import Authority
+from tests.support.security.secure_listeners import SECRET, sasl_properties, tls_properties
 
 AMPLE_S = 30.0
 REFUSED_S = 5.0

@@ -19,7 +19,7 @@ from connect.clients.config.settings import WireSettings
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, RetriableBrokerError
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.topics import admin, create_topic, has_topic, unique
+from tests.support.records.topics import admin, create_topic, has_topic, unique
 
 AMPLE_S = 60.0
 EARLIEST, LATEST = -2, -1

@@ -31,8 +31,8 @@ from connectors.mirror.copy.transactions.executor_ids import (
     lane_block,
 )
 from deploy.brokers import KafkaCluster
-from tests.support.reading import read_partition
-from tests.support.topics import admin, create_topic, unique
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0

@@ -20,10 +20,10 @@ from connect.errors import AuthenticationFailed, BrokerError, ConfigError
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
-from tests.support.certificates import Authority
-from tests.support.members import QUICK, TestMember
-from tests.support.topics import unique
+from tests.support.records.topics import unique
+from tests.support.security.certificates import Authority
 from tests.support.waiting import wait_until
+from tests.support.workers.members import QUICK, TestMember
 
 Join = Callable[..., TestMember]
 

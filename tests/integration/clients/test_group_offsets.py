@@ -8,7 +8,7 @@ from connect.clients.groups.group_offsets import GroupOffsets
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from deploy.brokers import KafkaCluster
-from tests.support.topics import create_topic, unique
+from tests.support.records.topics import create_topic, unique
 
 TIMEOUT_S = 30.0
 

@@ -30,14 +30,14 @@ from connect.errors import (
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
-from tests.support.certificates import Authority
 from tests.support.chaos.needs import faketime
-from tests.support.kdc import REALM, Kdc, kdc, missing_for_kerberos
-from tests.support.kerberized import LISTENERS, MIRROR, kerberized, login_properties
-from tests.support.members import TestMember
-from tests.support.reading import read_partition
-from tests.support.topics import create_topic, unique
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic, unique
+from tests.support.security.certificates import Authority
+from tests.support.security.kdc import REALM, Kdc, kdc, missing_for_kerberos
+from tests.support.security.kerberized import LISTENERS, MIRROR, kerberized, login_properties
 from tests.support.waiting import wait_until
+from tests.support.workers.members import TestMember
 
 MISSING = missing_for_kerberos()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")

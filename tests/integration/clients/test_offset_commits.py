@@ -8,8 +8,8 @@ from connect.clients.errors import broker_code
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster
-from tests.support.groups import commit, member
-from tests.support.topics import create_topic, unique
+from tests.support.records.groups import commit, member
+from tests.support.records.topics import create_topic, unique
 
 TIMEOUT_S = 30.0
 UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_MEMBER_ID, OFFSET_METADATA_TOO_LARGE = 3, 25, 12

@@ -11,9 +11,9 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.partition_reader import PartitionReader
 from connect.protocol.record_codec import iter_records
 from deploy.brokers import KafkaCluster
-from tests.support.copying import wire
-from tests.support.producing import numbered, produce
-from tests.support.topics import create_topic
+from tests.support.copier.copying import wire
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic
 
 RECORDS, ROUNDS = 200, 10
 FETCH_BYTES = 4 * 1024

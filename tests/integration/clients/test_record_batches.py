@@ -16,9 +16,9 @@ from connect.protocol.batches import read_headers
 from connect.protocol.compression import CODEC_NAMES
 from connect.protocol.records import iter_records, rebatch, recompress, verify_crc
 from deploy.brokers import KafkaCluster
-from tests.support.producing import Record, produce
-from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic
+from tests.support.records.producing import Record, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic
 
 AMPLE_S = 60.0
 TIME = 1_700_000_000_000

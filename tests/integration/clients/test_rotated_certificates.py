@@ -18,10 +18,10 @@ from connect.clients.librdkafka.renewed_producer import RenewedProducer
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.certificates import Authority
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.topics import create_topic, end_offsets, unique
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, end_offsets, unique
+from tests.support.security.certificates import Authority
 from tests.support.waiting import wait_until
 
 AMPLE_S = 60.0

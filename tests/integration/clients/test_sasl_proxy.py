@@ -26,9 +26,9 @@ from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.sasl import exchange
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.certificates import Authority
-from tests.support.secure_listeners import LOGIN, SECRET, sasl_properties, tls_properties
-from tests.support.topics import create_topic, unique
+from tests.support.records.topics import create_topic, unique
+from tests.support.security.certificates import Authority
+from tests.support.security.secure_listeners import LOGIN, SECRET, sasl_properties, tls_properties
 from tests.support.waiting import wait_until
 
 AMPLE_S = 30.0

@@ -21,10 +21,10 @@ from connect.clock import Deadline
 from connect.errors import AuthenticationFailed, ConnectError
 from connect.runtime.distributed.assignment import ConfigView
 from deploy.brokers import JvmOptions, KafkaCluster, KafkaRuntime
-from tests.support.members import TestMember
-from tests.support.token_issuer import CLIENT, TokenIssuer, running_issuer
-from tests.support.topics import create_topic, unique
+from tests.support.records.topics import create_topic, unique
+from tests.support.security.token_issuer import CLIENT, TokenIssuer, running_issuer
 from tests.support.waiting import wait_until
+from tests.support.workers.members import TestMember
 
 AMPLE_S = 60.0
 KINDS = ("client_credentials", "assertion")

@@ -13,9 +13,9 @@ from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import Deadline
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
 from deploy.brokers import KafkaCluster
-from tests.support.denying import denied
-from tests.support.producing import Record, produce, produce_transactions
-from tests.support.topics import create_topic, unique
+from tests.support.records.producing import Record, produce, produce_transactions
+from tests.support.records.topics import create_topic, unique
+from tests.support.security.denying import denied
 from tests.support.waiting import wait_until
 
 COMPACT = {"cleanup.policy": "compact"}

@@ -27,8 +27,8 @@ from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import AuthenticationFailed, BrokerUnavailable, ConnectError, CorruptData
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.certificates import Authority
-from tests.support.secure_listeners import (
+from tests.support.security.certificates import Authority
+from tests.support.security.secure_listeners import (
     SECRET,
     SESSION_MS,
     sasl_properties,

@@ -8,7 +8,7 @@ import pytest
 
 from api.cli.worker_start.cluster_contact import ClusterContact
 from deploy.brokers import KafkaCluster
-from tests.support.proxy import TcpProxy
+from tests.support.copier.proxy import TcpProxy
 from tests.support.waiting import wait_until
 
 WAIT_S = 30.0

@@ -11,14 +11,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from connect.metrics.exposition import render
 from connect.metrics.naming import Family
 from deploy.brokers import KafkaCluster
-from tests.support.distributed import file_source, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.java_metrics import java_samples
+from tests.support.records.topics import create_topic, unique
 from tests.support.rest import call
 from tests.support.served import metric, page
-from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
-from tests.support.workers import standalone_worker
+from tests.support.workers.distributed import file_source, worker_group
+from tests.support.workers.java_connect import worker_properties
+from tests.support.workers.java_metrics import java_samples
+from tests.support.workers.workers import standalone_worker
 
 _WAIT_S = 30.0
 _STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -10,11 +10,11 @@ import pytest
 from connect.runtime.errors import Forbidden
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.support.bench import BYTES, TIMEOUT_S, Bench
-from tests.support.plugins import Events
-from tests.support.telling_sink import TellingSinkConnector
-from tests.support.topics import create_topic, unique
+from tests.support.records.topics import create_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import BYTES, TIMEOUT_S, Bench
+from tests.support.workers.plugins import Events
+from tests.support.workers.telling_sink import TellingSinkConnector
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SMT = "org.apache.kafka.connect.transforms."

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.distributed import worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.producing import numbered, produce
 from tests.support.properties_files import properties_text
-from tests.support.reading import numbers, read_partition
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, has_topic, unique
 from tests.support.rest import call
-from tests.support.topics import create_topic, has_topic, unique
 from tests.support.waiting import wait_until
-from tests.support.workers import standalone_worker
+from tests.support.workers.distributed import worker_group
+from tests.support.workers.java_connect import worker_properties
+from tests.support.workers.workers import standalone_worker
 
 COUNT = 20
 WAIT_S = 90.0

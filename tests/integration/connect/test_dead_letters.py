@@ -28,10 +28,10 @@ from connect.sdk import (
 )
 from deploy.brokers import KafkaCluster
 from tests.golden.dead_letters.scenario import RECORDS, dead_letters, produce, sink_config
-from tests.support.bench import Bench
-from tests.support.plugins import Events, SimpleSinkConnector
-from tests.support.topics import alter_topic, create_topic, end_offset, has_topic, unique
+from tests.support.records.topics import alter_topic, create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import Bench
+from tests.support.workers.plugins import Events, SimpleSinkConnector
 
 GOLDEN = json.loads(
     (Path(__file__).parents[2] / "golden" / "dead_letters" / "letters.json").read_text()

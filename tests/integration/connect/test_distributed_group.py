@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.distributed import Group, file_source, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.producing import numbered, produce
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, unique
 from tests.support.rest import call
-from tests.support.topics import create_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import Group, file_source, worker_group
+from tests.support.workers.java_connect import worker_properties
 
 T = TypeVar("T")
 _WAIT_S = 60.0

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.distributed import GroupWorker, file_source, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.producing import Record, produce
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import admin, create_topic, end_offset, unique
 from tests.support.rest import call
-from tests.support.topics import admin, create_topic, end_offset, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import GroupWorker, file_source, worker_group
+from tests.support.workers.java_connect import worker_properties
 
 WAIT_S = 90.0
 SHORT = {

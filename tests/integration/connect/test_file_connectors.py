@@ -11,8 +11,8 @@ import pytest
 from connect.runtime.states import State
 from connectors.files.plugins import register
 from deploy.brokers import KafkaCluster
-from tests.support.bench import Bench
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import Bench
 
 JAVA_NAMES = "org.apache.kafka.connect.file."
 STRINGS = "org.apache.kafka.connect.storage.StringConverter"

@@ -10,15 +10,15 @@ import pytest
 from connect.errors import DeadlineExceeded
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.support.bench import TIMEOUT_S, Bench, numbers
-from tests.support.hanging import (
+from tests.support.records.topics import unique
+from tests.support.waiting import wait_until
+from tests.support.workers.bench import TIMEOUT_S, Bench, numbers
+from tests.support.workers.hanging import (
     HangingAtInitializeConnector,
     HangingConnector,
     HangingSinkConnector,
 )
-from tests.support.plugins import Events
-from tests.support.topics import unique
-from tests.support.waiting import wait_until
+from tests.support.workers.plugins import Events
 
 # Runs when the connector is deleted.
 AT_THE_END = ("stop", "task.stop", "task.close")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaRuntime
-from tests.support.certificates import Authority
-from tests.support.distributed import file_source, worker_group
-from tests.support.groups import committed
-from tests.support.java_connect import worker_properties
-from tests.support.kdc import kdc, missing_for_kerberos
-from tests.support.kerberized import MIRROR, kerberized, login_properties
-from tests.support.topics import create_topic, unique
+from tests.support.records.groups import committed
+from tests.support.records.topics import create_topic, unique
+from tests.support.security.certificates import Authority
+from tests.support.security.kdc import kdc, missing_for_kerberos
+from tests.support.security.kerberized import MIRROR, kerberized, login_properties
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import file_source, worker_group
+from tests.support.workers.java_connect import worker_properties
 
 MISSING = missing_for_kerberos()
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.flows.worker_flow import worker_flow
+from tests.support.records.producing import numbered, produce
 from tests.support.rest import call
 from tests.support.waiting import wait_until
-from tests.support.worker_flow import worker_flow
 
 PARTITIONS, RECORDS = 4, 2000
 # Far fewer than wait, so that partitions stay behind while the test asks; and small batches, so

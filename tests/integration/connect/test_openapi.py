@@ -19,7 +19,7 @@ from schemathesis.core.result import Ok
 from api.rest.server import RestServer
 from connect.metrics.registry import MetricRegistry
 from deploy.brokers import KafkaCluster
-from tests.support.bench import Bench
+from tests.support.workers.bench import Bench
 
 TIMEOUT_S = 30.0
 # Half a minute of making examples: minutes where the machine is busy.

@@ -11,13 +11,13 @@ from connect.plugin import OffsetValue
 from connect.runtime.rest_entities import OffsetEntry
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.support.bench import TIMEOUT_S, Bench, numbers
-from tests.support.groups import committed
-from tests.support.producing import numbered, produce
-from tests.support.reading import read_partition
-from tests.support.telling_sink import TellingSinkConnector
-from tests.support.topics import create_topic, has_topic, unique
+from tests.support.records.groups import committed
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic, has_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import TIMEOUT_S, Bench, numbers
+from tests.support.workers.telling_sink import TellingSinkConnector
 
 LANE: dict[str, OffsetValue] = {"lane": "a"}
 

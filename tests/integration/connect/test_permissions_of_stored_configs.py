@@ -8,10 +8,10 @@ from typing import Any
 
 from deploy.brokers import KafkaCluster
 from deploy.brokers.ports import LOOPBACK
-from tests.support.distributed import Group, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.topics import unique
+from tests.support.records.topics import unique
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import Group, worker_group
+from tests.support.workers.java_connect import worker_properties
 
 WAIT_S = 60.0
 JARS = "spark.jars"

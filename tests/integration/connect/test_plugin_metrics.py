@@ -10,9 +10,9 @@ import pytest
 from connect.metrics.registry import MetricValue
 from connect.plugin import SourceRecord, SourceTask, TransferTask
 from deploy.brokers import KafkaCluster
-from tests.support.bench import TIMEOUT_S, Bench
-from tests.support.plugins import LaneConnector, RecordLaneTask
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import TIMEOUT_S, Bench
+from tests.support.workers.plugins import LaneConnector, RecordLaneTask
 
 GROUP = "plugins"
 

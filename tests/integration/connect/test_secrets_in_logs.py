@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.distributed import worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.secure_listeners import LOGIN, SECRET, sasl_properties
-from tests.support.topics import unique
+from tests.support.records.topics import unique
+from tests.support.security.secure_listeners import LOGIN, SECRET, sasl_properties
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import worker_group
+from tests.support.workers.java_connect import worker_properties
 
 WAIT_S = 30.0
 LISTENER = "SASL"

@@ -12,10 +12,10 @@ from connect.clock import Deadline
 from connect.runtime.states import State
 from connectors.mirror.plugins import register
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.bench import TIMEOUT_S, Bench
-from tests.support.plugins import Events
-from tests.support.topics import create_topic, end_offsets, has_topic, unique
+from tests.support.records.topics import create_topic, end_offsets, has_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import TIMEOUT_S, Bench
+from tests.support.workers.plugins import Events
 
 # The bench's topic has partition 0 only.
 NOWHERE = {"to_partition": "7"}

@@ -11,10 +11,10 @@ from connect.runtime.errors import BadRequest
 from connect.runtime.rest_entities import TaskId
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.support.bench import KINDS, Bench, numbers
-from tests.support.plugins import Events, LaneConnector
-from tests.support.reading import read_partition
-from tests.support.topics import create_topic
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic
+from tests.support.workers.bench import KINDS, Bench, numbers
+from tests.support.workers.plugins import Events, LaneConnector
 
 
 @pytest.fixture

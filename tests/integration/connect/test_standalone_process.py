@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.certificates import Authority
 from tests.support.properties_files import properties_text
+from tests.support.records.topics import unique
 from tests.support.rest import call
-from tests.support.topics import unique
+from tests.support.security.certificates import Authority
 from tests.support.waiting import wait_until
-from tests.support.workers import is_healthy, standalone_process, standalone_worker
+from tests.support.workers.workers import is_healthy, standalone_process, standalone_worker
 
 _WAIT_S = 60.0
 CLASS = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"

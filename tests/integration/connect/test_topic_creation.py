@@ -8,8 +8,8 @@ import pytest
 
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.support.bench import Bench
-from tests.support.topics import admin, create_topic, has_topic, topic_config, unique
+from tests.support.records.topics import admin, create_topic, has_topic, topic_config, unique
+from tests.support.workers.bench import Bench
 
 DEFAULT = {
     "topic_creation_default_partitions": "2",

@@ -9,8 +9,8 @@ import pytest
 from connect.runtime.errors import BadRequest
 from connect.runtime.states import State
 from deploy.brokers import KafkaCluster
-from tests.support.bench import Bench
-from tests.support.plugins import Events
+from tests.support.workers.bench import Bench
+from tests.support.workers.plugins import Events
 
 SMT = "org.apache.kafka.connect.transforms."
 

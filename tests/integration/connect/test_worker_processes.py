@@ -14,13 +14,13 @@ import pytest
 from deploy.brokers import KafkaCluster
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.java_connect import worker_properties
-from tests.support.ledgers import PLUGINS, staged
 from tests.support.properties_files import properties_text
+from tests.support.records.topics import unique
 from tests.support.rest import call
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
-from tests.support.workers import is_healthy
+from tests.support.workers.java_connect import worker_properties
+from tests.support.workers.ledgers import PLUGINS, staged
+from tests.support.workers.workers import is_healthy
 
 COUNT = 2
 _WAIT_S = 60.0

@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.distributed import Group, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.proxy import TcpProxy
+from tests.support.copier.proxy import TcpProxy
+from tests.support.records.topics import unique
 from tests.support.rest import call
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import Group, worker_group
+from tests.support.workers.java_connect import worker_properties
 
 PROXIED = "PROXIED"
 HEARTBEAT = (12).to_bytes(2, "big")

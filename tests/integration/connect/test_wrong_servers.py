@@ -9,10 +9,10 @@ import pytest
 from connect.runtime.states import State
 from connectors.mirror.plugins import register
 from deploy.brokers import KafkaCluster
-from tests.support.bench import TIMEOUT_S, Bench
-from tests.support.telling_sink import TellingSinkConnector
-from tests.support.topics import unique
+from tests.support.records.topics import unique
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import TIMEOUT_S, Bench
+from tests.support.workers.telling_sink import TellingSinkConnector
 
 WRONG = [
     ("localhost", "Invalid value localhost for configuration bootstrap.servers"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.topologies import Topology
+from tests.support.flows.topologies import Topology
 
 
 @pytest.fixture(scope="session")

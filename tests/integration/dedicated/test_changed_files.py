@@ -10,12 +10,12 @@ import pytest
 
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.producing import numbered, produce
+from tests.support.flows.topologies import Topology
 from tests.support.properties_files import properties_text
-from tests.support.reading import numbers, read_partition
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic
 from tests.support.served import health_of, rebalances, settled_rebalances
-from tests.support.topics import create_topic
-from tests.support.topologies import Topology
 from tests.support.waiting import wait_until
 
 COUNT = 50

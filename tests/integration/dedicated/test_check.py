@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly, wait_ends
-from tests.support.mirrors import mm2_properties
-from tests.support.producing import Record, numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly, wait_ends
+from tests.support.flows.mirrors import mm2_properties
+from tests.support.flows.topologies import IDENTITY
 from tests.support.properties_files import properties_text
-from tests.support.reading import read_partition
-from tests.support.topics import create_topic, topic_names, unique
-from tests.support.topologies import IDENTITY
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic, topic_names, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 60.0

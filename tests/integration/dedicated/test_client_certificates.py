@@ -13,13 +13,13 @@ import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
-from tests.support.certificates import Authority
-from tests.support.groups import commit, wait_group
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.properties_files import properties_text
-from tests.support.secure_listeners import tls_properties
-from tests.support.topics import unique
+from tests.support.records.groups import commit, wait_group
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import unique
+from tests.support.security.certificates import Authority
+from tests.support.security.secure_listeners import tls_properties
 
 CHECK_S = 120.0
 COUNT = 200

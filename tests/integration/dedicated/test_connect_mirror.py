@@ -14,10 +14,10 @@ import pytest
 from deploy.brokers import KafkaCluster
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.mirrored import MirroredFlow, running
-from tests.support.monitoring import alert_metrics, dashboard_metrics
-from tests.support.producing import numbered, produce
+from tests.support.deployment.monitoring import alert_metrics, dashboard_metrics
+from tests.support.flows.mirrored import MirroredFlow, running
 from tests.support.properties_files import properties_text
+from tests.support.records.producing import numbered, produce
 from tests.support.served import health_of, page
 from tests.support.waiting import wait_until
 

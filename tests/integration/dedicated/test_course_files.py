@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.mirrored import running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import create_topic, has_topic
+from tests.support.flows.mirrored import running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, has_topic
 from tests.support.waiting import wait_until
 
 FILES = Path(__file__).parents[2] / "golden" / "mirror_maker_config"

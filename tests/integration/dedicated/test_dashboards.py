@@ -19,15 +19,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connect.errors import DeadlineExceeded
 from deploy.brokers import KafkaCluster
-from tests.support.distributed import worker_group
-from tests.support.groups import commit
-from tests.support.java_connect import worker_properties
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.pages import DOCS
-from tests.support.producing import numbered, produce
+from tests.support.docs.pages import DOCS
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.groups import commit
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import unique
 from tests.support.served import page
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import worker_group
+from tests.support.workers.java_connect import worker_properties
 
 SOON_S = 90.0
 TIMES = ("", "_min", "_max", "_avg")

@@ -11,10 +11,10 @@ import pytest
 
 from connectors.mirror.formats import Heartbeat
 from deploy.brokers import KafkaCluster
-from tests.support.mirrors import mirror_maker, mm2_properties
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset, has_topic, unique
+from tests.support.flows.mirrors import mirror_maker, mm2_properties
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0

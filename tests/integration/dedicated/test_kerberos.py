@@ -17,16 +17,16 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.certificates import Authority
-from tests.support.kdc import Kdc, kdc, missing_for_kerberos
-from tests.support.kerberized import MIRROR, jaas, kerberized
-from tests.support.mirrored import stop_cleanly
-from tests.support.mirrors import mirror_maker, mm2_properties
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import stop_cleanly
+from tests.support.flows.mirrors import mirror_maker, mm2_properties
 from tests.support.properties_files import properties_text
-from tests.support.reading import numbers, read_partition
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, end_offset, has_topic
+from tests.support.security.certificates import Authority
+from tests.support.security.kdc import Kdc, kdc, missing_for_kerberos
+from tests.support.security.kerberized import MIRROR, jaas, kerberized
 from tests.support.served import rebalances, settled_rebalances
-from tests.support.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 MISSING = missing_for_kerberos()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
 
 COUNT = 20
 TASK_THREAD = re.compile(r"task-(?P<connector>.+)-(?P<task>\d+)")

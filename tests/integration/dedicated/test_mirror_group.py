@@ -15,13 +15,13 @@ import pytest
 
 from deploy.brokers import GuardedProcess, KafkaCluster
 from deploy.brokers.ports import LOOPBACK
-from tests.support.groups import commit
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.mirrors import mirror_maker
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.flows.mirrors import mirror_maker
+from tests.support.records.groups import commit
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import unique
 from tests.support.served import health_of, page
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
 
 SOURCE, CHECKPOINT = "MirrorSourceConnector", "MirrorCheckpointConnector"

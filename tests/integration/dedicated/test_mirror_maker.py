@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import (
+from tests.support.flows.mirrored import (
     MirroredFlow,
     assert_equal_logs,
     batch_codecs,
@@ -17,9 +17,9 @@ from tests.support.mirrored import (
     stop_cleanly,
     topic_configs,
 )
-from tests.support.producing import Record, numbered, produce
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.topics import admin, create_topic, end_offsets, has_topic, topic_names
 from tests.support.served import metric, task_partitions
-from tests.support.topics import admin, create_topic, end_offsets, has_topic, topic_names
 from tests.support.waiting import wait_until
 
 RECORD_COUNT = "kafka_connect_mirror_mirrorsourceconnector_record_count"

@@ -12,11 +12,11 @@ import pytest
 from deploy.brokers import KafkaCluster
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.properties_files import properties_text
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import end_offset
 from tests.support.served import health_of, metric, page
-from tests.support.topics import end_offset
 from tests.support.waiting import wait_until
 
 PREFIX = "kafka_connect_mirror_mirrorsourceconnector"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import commit, wait_group
-from tests.support.pages import DOCS, blocks
-from tests.support.reading import numbers, read_partition
-from tests.support.topologies import IDENTITY, RENAMING, Topology
+from tests.support.docs.pages import DOCS, blocks
+from tests.support.flows.topologies import IDENTITY, RENAMING, Topology
+from tests.support.records.groups import commit, wait_group
+from tests.support.records.reading import numbers, read_partition
 from tests.support.waiting import wait_until
 
 COUNT = 50

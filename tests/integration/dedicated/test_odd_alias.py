@@ -11,9 +11,9 @@ import pytest
 
 from deploy.brokers import KafkaCluster
 from deploy.brokers.ports import LOOPBACK
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.topics import unique
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import unique
 
 # Topics cannot be named after it: those of the flow that would be have to be on the target.
 ALIAS = "B- ._~:/?#[]@!$&'()*+;=\"<>%{}|\\^`618"

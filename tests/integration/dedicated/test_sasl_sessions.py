@@ -17,14 +17,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from connect.clock import SYSTEM_CLOCK
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.canaries import jaas_quoted
-from tests.support.delegation_tokens import TOKEN_BROKER, DelegationTokens
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.properties_files import properties_text
-from tests.support.secure_listeners import LOGIN, SECRET, sasl_properties
+from tests.support.records.producing import numbered, produce
+from tests.support.security.canaries import jaas_quoted
+from tests.support.security.delegation_tokens import TOKEN_BROKER, DelegationTokens
+from tests.support.security.secure_listeners import LOGIN, SECRET, sasl_properties
+from tests.support.security.token_server import TokenServer, running_token_server, unsecured_token
 from tests.support.served import health_of, rebalances, settled_rebalances
-from tests.support.token_server import TokenServer, running_token_server, unsecured_token
 from tests.support.waiting import wait_until
 
 SHORT_MS, LONG_MS, RENEWALS = 1_500, 5_000, 10

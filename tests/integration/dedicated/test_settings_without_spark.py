@@ -11,11 +11,11 @@ import pytest
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigChange
 from deploy.brokers import KafkaCluster
-from tests.support.bare_connector import configs_set
-from tests.support.mirrors import mirror_maker, mm2_properties
-from tests.support.topics import create_topic
+from tests.support.flows.bare_connector import configs_set
+from tests.support.flows.mirrors import mirror_maker, mm2_properties
+from tests.support.records.topics import create_topic
+from tests.support.spark.without_spark import without_java, without_pyspark
 from tests.support.waiting import wait_until
-from tests.support.without_spark import without_java, without_pyspark
 
 WAIT_S = 60.0
 

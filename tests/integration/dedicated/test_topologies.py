@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.groups import commit, wait_group
-from tests.support.producing import numbered, produce
+from tests.support.flows.topologies import IDENTITY, RENAMING, Topology
 from tests.support.properties_files import properties_text
-from tests.support.reading import numbers, read_partition
+from tests.support.records.groups import commit, wait_group
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, end_offset
 from tests.support.served import health_of
-from tests.support.topics import create_topic, end_offset
-from tests.support.topologies import IDENTITY, RENAMING, Topology
 from tests.support.waiting import wait_until
 
 COUNT = 50

@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.groups import checkpoints, commit
-from tests.support.groups import committed as committed_offsets
-from tests.support.losing import history_rows
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.offset_records import heartbeats, offset_map, offset_syncs
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.groups import checkpoints, commit
+from tests.support.records.groups import committed as committed_offsets
+from tests.support.records.losing import history_rows
+from tests.support.records.offset_records import heartbeats, offset_map, offset_syncs
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
 from tests.support.served import health_of, metric, page
 from tests.support.waiting import wait_until
 

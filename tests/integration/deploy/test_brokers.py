@@ -17,11 +17,17 @@ from deploy.brokers import GuardedProcess, KafkaCluster, KafkaNode, KafkaRuntime
 from deploy.brokers.cache import CACHE_VARIABLE
 from deploy.brokers.properties import CONTROLLER, INTERNAL, render, server_properties
 from deploy.brokers.storage import format_storage, random_id
-from tests.support.java import run_java_class
-from tests.support.producing import COMPRESSIONS, Record, numbered, produce, produce_transactions
-from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset, has_topic, topic_names
+from tests.support.records.producing import (
+    COMPRESSIONS,
+    Record,
+    numbered,
+    produce,
+    produce_transactions,
+)
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic, end_offset, has_topic, topic_names
 from tests.support.waiting import wait_until
+from tests.support.workers.java import run_java_class
 
 
 def alive(pid: int) -> bool:

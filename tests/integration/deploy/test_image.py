@@ -13,13 +13,13 @@ import pytest
 from deploy.brokers import GuardedProcess, KafkaCluster
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import PortLease
-from tests.support.images import Images, missing
-from tests.support.machine import debian
-from tests.support.machine import missing as missing_for_debian
-from tests.support.mirrors import mm2_properties
-from tests.support.producing import numbered, produce
+from tests.support.deployment.images import Images, missing
+from tests.support.deployment.machine import debian
+from tests.support.deployment.machine import missing as missing_for_debian
+from tests.support.flows.mirrors import mm2_properties
 from tests.support.properties_files import properties_text
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 _MISSING = missing() or missing_for_debian()

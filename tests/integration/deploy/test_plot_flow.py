@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.backfills import properties_file
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.steady import SteadyWriter
+from tests.support.flows.backfills import properties_file
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.steady import SteadyWriter
 from tests.support.waiting import wait_until
 
 pytestmark = [

@@ -20,12 +20,12 @@ from deploy.brokers import KafkaCluster
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import PortLease
 from deploy.release import ROOT, build_sdist, build_wheel
-from tests.support.copied_source import copied_source
-from tests.support.machine import Machine, debian, missing
-from tests.support.mirrors import mm2_properties
-from tests.support.pages import DOCS, blocks
-from tests.support.producing import numbered, produce
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.deployment.copied_source import copied_source
+from tests.support.deployment.machine import Machine, debian, missing
+from tests.support.docs.pages import DOCS, blocks
+from tests.support.flows.mirrors import mm2_properties
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 pytestmark = [

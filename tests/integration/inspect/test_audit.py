@@ -21,11 +21,17 @@ from connectors.mirror.audit.planner import AuditPlan, FlowToAudit, make_plan
 from connectors.mirror.audit.report import AuditReport, make_report
 from connectors.mirror.spark.audit import spark_engine
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import COMPRESSIONS, Record, numbered, produce, produce_transactions
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.properties_files import properties_text
-from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic
+from tests.support.records.producing import (
+    COMPRESSIONS,
+    Record,
+    numbered,
+    produce,
+    produce_transactions,
+)
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic
 
 
 def flow_of(flow: MirroredFlow, **extra: str) -> FlowToAudit:

@@ -27,12 +27,12 @@ from connectors.mirror.backfill.scheduler import PartitionState
 from connectors.spark import program_session as own_session
 from connectors.spark.program_session import Patience
 from deploy.brokers import KafkaCluster
-from tests.support.backfills import Killed, backfill, dying, properties_file
-from tests.support.compacting import SOON_COMPACTED, wait_compacted
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.offset_records import mapping, offset_map
-from tests.support.producing import Record, numbered, produce, produce_transactions
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.flows.backfills import Killed, backfill, dying, properties_file
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.compacting import SOON_COMPACTED, wait_compacted
+from tests.support.records.offset_records import mapping, offset_map
+from tests.support.records.producing import Record, numbered, produce, produce_transactions
+from tests.support.records.topics import create_topic, end_offset, has_topic
 
 COMMITTED = {"A.consumer.isolation.level": "read_committed"}
 

@@ -10,11 +10,11 @@ import pytest
 from connect.clients.config.settings import Compression, FetchSettings, ProduceSettings
 from connectors.mirror.copy.batches.choice import CopyOptions
 from deploy.brokers import KafkaCluster
-from tests.support.compacting import SOON_COMPACTED, wait_compacted
-from tests.support.copying import CopyRun
-from tests.support.producing import COMPRESSIONS, Record, produce, produce_transactions
-from tests.support.reading import ReadRecord, contents, read_partition
-from tests.support.topics import alter_topic, create_topic, end_offset
+from tests.support.copier.copying import CopyRun
+from tests.support.records.compacting import SOON_COMPACTED, wait_compacted
+from tests.support.records.producing import COMPRESSIONS, Record, produce, produce_transactions
+from tests.support.records.reading import ReadRecord, contents, read_partition
+from tests.support.records.topics import alter_topic, create_topic, end_offset
 from tests.support.waiting import wait_until
 
 

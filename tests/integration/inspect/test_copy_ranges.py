@@ -29,10 +29,10 @@ from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster
-from tests.support.copying import wire
-from tests.support.producing import numbered, produce, produce_transactions
-from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset, unique
+from tests.support.copier.copying import wire
+from tests.support.records.producing import numbered, produce, produce_transactions
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic, end_offset, unique
 
 STALL_S = 20.0
 # Of record batches of magic 2 (KIP-98).

@@ -13,12 +13,12 @@ from connectors.mirror.audit.findings import Kind
 from connectors.spark.arrow import collect
 from deploy.brokers import KafkaCluster
 from deploy.examples.plot_flow import lag_by_topic, readiness_by_group, throughput_by_topic
-from tests.support.groups import commit, latest_checkpoints
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.offset_records import heartbeats, mapping, offset_syncs
-from tests.support.producing import numbered, produce, produce_transactions
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.properties_files import properties_text
-from tests.support.topics import unique
+from tests.support.records.groups import commit, latest_checkpoints
+from tests.support.records.offset_records import heartbeats, mapping, offset_syncs
+from tests.support.records.producing import numbered, produce, produce_transactions
+from tests.support.records.topics import unique
 from tests.support.waiting import wait_until
 
 FILE = "frames.properties"

@@ -12,10 +12,10 @@ import pytest
 from api.cli.mirror_client import main
 from api.cli.program import EXIT_CONFIG
 from deploy.brokers import KafkaCluster
-from tests.support.backfills import properties_file
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
+from tests.support.flows.backfills import properties_file
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
 
 BEGAN_MS, STEP_MS = 1_700_000_000_000, 1_000
 # How far the other tool came in each partition.

@@ -7,9 +7,9 @@ import pytest
 from connect.errors import DataError
 from deploy.brokers import KafkaCluster
 from deploy.demo.tampering import tamper
-from tests.support.producing import numbered, produce
-from tests.support.reading import read_partition
-from tests.support.topics import create_topic
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic
 
 
 def test_a_changed_record_is_read_as_if_it_had_been_written_so(

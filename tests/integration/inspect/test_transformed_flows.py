@@ -11,12 +11,12 @@ import pytest
 from api.cli import mirror_audit, mirror_backfill
 from api.cli.program import EXIT_CONFIG
 from deploy.brokers import KafkaCluster
-from tests.support.backfills import backfill, properties_file
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import read_partition
-from tests.support.topics import end_offset, has_topic
-from tests.support.transformed import SMT, transforms
+from tests.support.flows.backfills import backfill, properties_file
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.flows.transformed import SMT, transforms
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import end_offset, has_topic
 
 RECORDS = 40
 ORDERS = {"orders": {"type": f"{SMT}predicates.TopicNameMatches", "pattern": r".*\.orders"}}

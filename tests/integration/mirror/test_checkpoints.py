@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.groups import checkpoints, commit, committed, latest_checkpoints, member
-from tests.support.losing import history_rows
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
-from tests.support.offset_records import mapping
-from tests.support.producing import numbered, produce, produce_transactions
-from tests.support.spark import SPARK
-from tests.support.topics import end_offset, unique
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
+from tests.support.records.groups import checkpoints, commit, committed, latest_checkpoints, member
+from tests.support.records.losing import history_rows
+from tests.support.records.offset_records import mapping
+from tests.support.records.producing import numbered, produce, produce_transactions
+from tests.support.records.topics import end_offset, unique
+from tests.support.spark.session import SPARK
 from tests.support.waiting import wait_until
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, running, topic_configs
-from tests.support.topics import alter_topic
+from tests.support.flows.mirrored import MirroredFlow, running, topic_configs
+from tests.support.records.topics import alter_topic
 from tests.support.waiting import wait_until
 
 WAIT_S = 60.0

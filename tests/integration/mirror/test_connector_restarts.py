@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.groups import checkpoints, commit, wait_group
-from tests.support.mirrored import MirroredFlow, assert_equal_logs
-from tests.support.producing import numbered, produce
-from tests.support.worker_flow import worker_flow
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.flows.worker_flow import worker_flow
+from tests.support.records.groups import checkpoints, commit, wait_group
+from tests.support.records.producing import numbered, produce
 
 
 @pytest.mark.slow

@@ -12,12 +12,12 @@ from pathlib import Path
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import commit, committed, consume, latest_checkpoints
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import Record, numbered, produce, produce_transactions
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.properties_files import properties_text
-from tests.support.reading import read_partition
-from tests.support.topics import create_topic, end_offsets
+from tests.support.records.groups import commit, committed, consume, latest_checkpoints
+from tests.support.records.producing import Record, numbered, produce, produce_transactions
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic, end_offsets
 from tests.support.waiting import wait_until
 
 COUNT = 400

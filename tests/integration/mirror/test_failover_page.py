@@ -17,12 +17,12 @@ import pytest
 
 from connect.config.properties import parse_properties
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import checkpoints, commit, committed, consume, member
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.mirrors import mm2_properties
-from tests.support.pages import DOCS, blocks
-from tests.support.producing import numbered, produce, produce_transactions
-from tests.support.topics import create_topic, end_offset, has_topic
+from tests.support.docs.pages import DOCS, blocks
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.flows.mirrors import mm2_properties
+from tests.support.records.groups import checkpoints, commit, committed, consume, member
+from tests.support.records.producing import numbered, produce, produce_transactions
+from tests.support.records.topics import create_topic, end_offset, has_topic
 from tests.support.waiting import wait_until
 
 PAGE = DOCS / "how-to" / "failover.md"

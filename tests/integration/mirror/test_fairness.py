@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from deploy.brokers import KafkaCluster
 from tests.benchmarks.pacer import STAMP
-from tests.support.mirrored import MirroredFlow, running, wait_ends
-from tests.support.producing import Record, numbered, produce
-from tests.support.topics import admin, end_offsets, unique
+from tests.support.flows.mirrored import MirroredFlow, running, wait_ends
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.topics import admin, end_offsets, unique
 
 PARTITIONS, RECORD = 8, 16 * 1024
 BACKLOG = 5_000

@@ -8,9 +8,9 @@ from pathlib import Path
 from confluent_kafka.admin import NewPartitions
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
-from tests.support.producing import numbered, produce
-from tests.support.topics import admin, alter_topic, end_offsets, topic_names
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly, topic_configs
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import admin, alter_topic, end_offsets, topic_names
 from tests.support.waiting import wait_until
 
 OWN = '''

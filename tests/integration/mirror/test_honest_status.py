@@ -10,18 +10,18 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.denying import denied
-from tests.support.mirrored import (
+from tests.support.copier.proxy import TcpProxy
+from tests.support.flows.mirrored import (
     MirroredFlow,
     assert_equal_logs,
     read_all,
     running,
     stop_cleanly,
 )
-from tests.support.producing import Record, numbered, produce
-from tests.support.proxy import TcpProxy
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.topics import alter_topic, has_topic
+from tests.support.security.denying import denied
 from tests.support.served import health_of, metric
-from tests.support.topics import alter_topic, has_topic
 from tests.support.waiting import wait_until
 
 # "Within seconds"; generous, as machines that run tests are busy.

@@ -9,12 +9,12 @@ import pytest
 
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.copying import CopyRun
-from tests.support.losing import create_again, delete_topic
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import create_topic
+from tests.support.copier.copying import CopyRun
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.losing import create_again, delete_topic
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic
 from tests.support.waiting import wait_until
 
 COUNT = 100

@@ -19,15 +19,15 @@ from connect.storage.offset_codec import encode_key, encode_value
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.offsets.start_positions import FirstPosition
 from deploy.brokers import KafkaCluster
-from tests.support.denying import denied
-from tests.support.distributed import Group, worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.losing import delete_records, first_positions, history_losses
-from tests.support.mirrored import MirroredFlow
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import unique
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.losing import delete_records, first_positions, history_losses
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import unique
+from tests.support.security.denying import denied
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import Group, worker_group
+from tests.support.workers.java_connect import worker_properties
 
 TIMEOUT_S = 60.0
 

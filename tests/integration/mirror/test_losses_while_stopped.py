@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.losing import (
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.losing import (
     assert_copied_ranges,
     delete_records,
     delete_topic,
     history_losses,
     renew,
 )
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import has_topic
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import has_topic
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0

@@ -6,8 +6,8 @@ from connectors.mirror.offsets.map_notes import Note, Owner, note_key
 from connectors.mirror.offsets.map_topic_reading import NOTHING_READ, MapTopic, PageIndexReader
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from deploy.brokers import KafkaCluster
-from tests.support.producing import Record, produce
-from tests.support.topics import create_topic
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import create_topic
 
 T = ("t", 0)
 

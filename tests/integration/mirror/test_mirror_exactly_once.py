@@ -10,10 +10,10 @@ from connect.clients.config.settings import WireSettings
 from connect.clients.transactions.coordinator import ProducerIdentity, TransactionCoordinator
 from connect.runtime.states import InstanceId
 from deploy.brokers import KafkaCluster
-from tests.support.exactly_once_flow import TIMEOUT_S, Flow
-from tests.support.producing import numbered, produce
-from tests.support.reading import read_partition
-from tests.support.topics import alter_topic
+from tests.support.flows.exactly_once_flow import TIMEOUT_S, Flow
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import alter_topic
 from tests.support.waiting import wait_until
 
 TASK = InstanceId("mirror", 0)

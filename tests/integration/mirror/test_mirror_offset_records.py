@@ -10,8 +10,7 @@ from kafka.partitioner.default import murmur2
 
 from connectors.mirror.formats import OffsetSync
 from deploy.brokers import KafkaCluster
-from tests.support.compacting import SOON_COMPACTED, wait_compacted
-from tests.support.mirrored import (
+from tests.support.flows.mirrored import (
     MirroredFlow,
     assert_equal_logs,
     running,
@@ -19,10 +18,17 @@ from tests.support.mirrored import (
     topic_configs,
     wait_ends,
 )
-from tests.support.offset_records import heartbeats, java_syncs, mapping, offset_map, offset_syncs
-from tests.support.producing import Record, numbered, produce, produce_transactions
-from tests.support.reading import read_partition
-from tests.support.topics import end_offset, has_topic, topic_names
+from tests.support.records.compacting import SOON_COMPACTED, wait_compacted
+from tests.support.records.offset_records import (
+    heartbeats,
+    java_syncs,
+    mapping,
+    offset_map,
+    offset_syncs,
+)
+from tests.support.records.producing import Record, numbered, produce, produce_transactions
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import end_offset, has_topic, topic_names
 from tests.support.waiting import wait_until
 
 TRANSACTIONS: list[tuple[Sequence[Record], bool]] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.limits import (
+from tests.support.flows.limits import (
     BACKLOG,
     EXACTLY_ONCE,
     KB,
@@ -17,11 +17,11 @@ from tests.support.limits import (
     assert_throttled,
     produce_backlog,
 )
-from tests.support.mirrored import MirroredFlow, assert_equal_logs
-from tests.support.producing import numbered, produce
-from tests.support.topics import end_offsets, has_topic
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.flows.worker_flow import worker_flow
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import end_offsets, has_topic
 from tests.support.waiting import wait_until
-from tests.support.worker_flow import worker_flow
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 
 from deploy.brokers import OLD_VERSIONS, KafkaCluster, kafka_runtime
 from deploy.brokers.versions import has_kraft
-from tests.support.producing import numbered, produce
-from tests.support.reading import read_partition
-from tests.support.topics import create_topic
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import create_topic
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("version", OLD_VERSIONS)]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.source.partition_load import LoadWatch
 from deploy.brokers import KafkaCluster
-from tests.support.producing import numbered, produce
-from tests.support.topics import create_topic
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic
 from tests.support.waiting import wait_until
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, assert_equal_logs
-from tests.support.streams import NumberedStream
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.flows.worker_flow import worker_flow
+from tests.support.records.streams import NumberedStream
 from tests.support.waiting import wait_until
-from tests.support.worker_flow import worker_flow
 
 PARTITIONS, EACH = 8, 4
 """In all, and of each of two tasks."""

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow
-from tests.support.rolling import (
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.flows.rolling import (
     assert_copied_once,
     assert_group_follows,
     create_others,
     wait_for_more,
 )
-from tests.support.streams import NumberedStream
-from tests.support.worker_flow import worker_flow
+from tests.support.flows.worker_flow import worker_flow
+from tests.support.records.streams import NumberedStream
 
 PARTITIONS, TASKS = 4, 2
 ROUNDS = 2

@@ -14,21 +14,21 @@ import pytest
 
 from deploy.brokers import GuardedProcess, KafkaCluster
 from deploy.brokers.ports import LOOPBACK
-from tests.support.installed import version_before
-from tests.support.mirrored import MirroredFlow, stop_cleanly
-from tests.support.properties_files import properties_text
-from tests.support.rolling import (
+from tests.support.deployment.installed import version_before
+from tests.support.flows.mirrored import MirroredFlow, stop_cleanly
+from tests.support.flows.rolling import (
     PASSED_ON,
     assert_copied_once,
     assert_group_follows,
     create_others,
     wait_for_more,
 )
+from tests.support.flows.worker_flow import worker_flow
+from tests.support.properties_files import properties_text
+from tests.support.records.streams import NumberedStream
+from tests.support.records.topics import end_offsets, has_topic
 from tests.support.served import health_of
-from tests.support.streams import NumberedStream
-from tests.support.topics import end_offsets, has_topic
 from tests.support.waiting import wait_until
-from tests.support.worker_flow import worker_flow
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

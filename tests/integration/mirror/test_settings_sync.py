@@ -16,9 +16,9 @@ from connectors.mirror.source.connector import MirrorSourceConnector
 from connectors.mirror.topics.forwarding_admin import ForwardingAdmin
 from connectors.spark.session import shared_session
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.bare_connector import configs_set, running
-from tests.support.spark import SPARK, ready_session
-from tests.support.topics import create_topic
+from tests.support.flows.bare_connector import configs_set, running
+from tests.support.records.topics import create_topic
+from tests.support.spark.session import SPARK, ready_session
 from tests.support.waiting import wait_until
 
 AUTHORIZED = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import Record, meanwhile, produce
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.producing import Record, meanwhile, produce
+from tests.support.records.topics import end_offset, start_offset
 from tests.support.served import metric
-from tests.support.topics import end_offset, start_offset
 from tests.support.waiting import wait_until
 
 NAME = "kafka_connect_mirror_mirrorsourceconnector_time_to_loss_ms"

@@ -13,8 +13,8 @@ from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source.connector import MirrorSourceConnector
 from connectors.mirror.topics import refresh as topic_refresh
 from deploy.brokers import KafkaCluster
-from tests.support.bare_connector import configs_set, running
-from tests.support.topics import admin, create_topic, unique
+from tests.support.flows.bare_connector import configs_set, running
+from tests.support.records.topics import admin, create_topic, unique
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.groups import commit, latest_checkpoints
-from tests.support.mirrored import (
+from tests.support.flows.mirrored import (
     MirroredFlow,
     assert_equal_logs,
     batch_codecs,
@@ -17,10 +16,7 @@ from tests.support.mirrored import (
     stop_cleanly,
     topic_configs,
 )
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.topics import end_offset, topic_names
-from tests.support.transformed import (
+from tests.support.flows.transformed import (
     JSON_VALUES,
     SMT,
     TOMBSTONES_AND_TESTS,
@@ -28,6 +24,10 @@ from tests.support.transformed import (
     transforms,
     wait_end,
 )
+from tests.support.records.groups import commit, latest_checkpoints
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import end_offset, topic_names
 from tests.support.waiting import wait_until
 
 ORDERS = {"orders": {"type": f"{SMT}predicates.TopicNameMatches", "pattern": r".*\.orders"}}

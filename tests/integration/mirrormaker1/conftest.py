@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import GuardedProcess, KafkaCluster
-from tests.support.mirrormaker1 import Clusters, Run, mm1
+from tests.support.flows.mirrormaker1 import Clusters, Run, mm1
 
 
 @pytest.fixture

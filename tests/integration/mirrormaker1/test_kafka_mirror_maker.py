@@ -14,12 +14,19 @@ from connect.config.types import SecretStr
 from connectors.mirror.history.database import read_events
 from connectors.mirrormaker1.offset_checker import group_rows
 from deploy.brokers import KafkaCluster, KafkaRuntime, kafka_runtime
-from tests.support.groups import committed
-from tests.support.mirrormaker1 import COPY_S, LAST_WITH_MM1, Clusters, Run, java_mm1, offset_rows
-from tests.support.pages import DOCS, blocks
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import contents, numbers, read_partition
-from tests.support.topics import alter_topic, create_topic, end_offsets, unique
+from tests.support.docs.pages import DOCS, blocks
+from tests.support.flows.mirrormaker1 import (
+    COPY_S,
+    LAST_WITH_MM1,
+    Clusters,
+    Run,
+    java_mm1,
+    offset_rows,
+)
+from tests.support.records.groups import committed
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import contents, numbers, read_partition
+from tests.support.records.topics import alter_topic, create_topic, end_offsets, unique
 from tests.support.waiting import wait_until
 
 STOP_S, JAVA_S = 30.0, 60.0
@@ -175,7 +182,7 @@ def test_a_target_topic_that_grows_moves_to_keys_without_a_gap(
 def _grow(servers: str, topic: str, partitions: int) -> None:
     from confluent_kafka.admin import NewPartitions
 
-    from tests.support.topics import admin
+    from tests.support.records.topics import admin
 
     admin(servers).create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import GuardedProcess, KafkaCluster
-from tests.support.groups import committed
-from tests.support.producing import numbered, produce
 from tests.support.properties_files import properties_text
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import admin, create_topic, topic_names, unique
+from tests.support.records.groups import committed
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import admin, create_topic, topic_names, unique
 from tests.support.waiting import wait_until
 
 COPY_S, STOP_S, RECORDS = 60.0, 30.0, 20

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, KafkaCluster
-from tests.support.groups import committed
-from tests.support.mirrormaker1 import offset_checker, offset_rows
-from tests.support.mirrors import mirror_maker, mm2_properties
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import create_topic, end_offsets, has_topic
+from tests.support.flows.mirrormaker1 import offset_checker, offset_rows
+from tests.support.flows.mirrors import mirror_maker, mm2_properties
+from tests.support.records.groups import committed
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import create_topic, end_offsets, has_topic
 from tests.support.waiting import wait_until
 
 COPY_S, STOP_S = 40.0, 30.0

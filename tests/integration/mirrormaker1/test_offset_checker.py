@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
-from tests.support.groups import commit, member
-from tests.support.mirrormaker1 import offset_checker, offset_rows
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrormaker1 import offset_checker, offset_rows
 from tests.support.properties_files import properties_text
-from tests.support.secure_listeners import LOGIN, SECRET, sasl_properties
-from tests.support.topics import create_topic, unique
+from tests.support.records.groups import commit, member
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, unique
+from tests.support.security.secure_listeners import LOGIN, SECRET, sasl_properties
 from tests.support.waiting import wait_until
 
 SOON_S, STOP_S = 60.0, 20.0

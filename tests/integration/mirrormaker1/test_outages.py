@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.groups import committed
-from tests.support.mirrormaker1 import COPY_S, Clusters, Run
-from tests.support.producing import Record, meanwhile, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.topics import admin, create_topic, end_offsets
+from tests.support.flows.mirrormaker1 import COPY_S, Clusters, Run
+from tests.support.records.groups import committed
+from tests.support.records.producing import Record, meanwhile, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.records.topics import admin, create_topic, end_offsets
 from tests.support.waiting import wait_until
 
 STOP_S, BACK_S = 30.0, 90.0

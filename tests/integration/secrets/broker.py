@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, KafkaCluster
-from tests.support.canaries import Canaries, jaas_quoted
+from tests.support.security.canaries import Canaries, jaas_quoted
 from tests.support.waiting import wait_until
 
 __all__ = ["LISTENER", "MODULE", "Guarded", "output_of_failure"]

@@ -9,7 +9,7 @@ import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.integration.secrets.broker import LISTENER, MODULE, Guarded
-from tests.support.canaries import Canaries, jaas_quoted
+from tests.support.security.canaries import Canaries, jaas_quoted
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.secrets.broker import Guarded, output_of_failure
-from tests.support.canaries import properties_text
-from tests.support.topics import unique
+from tests.support.records.topics import unique
+from tests.support.security.canaries import properties_text
 
 COMMANDS = {
     "kafka-mirror-maker": [

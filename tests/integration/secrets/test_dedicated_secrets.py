@@ -19,10 +19,10 @@ from deploy.brokers import GuardedProcess
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.integration.secrets.broker import Guarded
-from tests.support.canaries import jaas_quoted, properties_text
-from tests.support.mirrored import MirroredFlow
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.producing import numbered, produce
 from tests.support.rest import call
+from tests.support.security.canaries import jaas_quoted, properties_text
 from tests.support.served import health_of, page
 from tests.support.waiting import wait_until
 

@@ -10,15 +10,15 @@ import pytest
 
 from connect.sdk import DataError, SinkRecord, SinkTask
 from tests.integration.secrets.broker import Guarded
-from tests.support.bench import Bench
-from tests.support.canaries import Canaries
-from tests.support.mirrored import MirroredFlow, running
-from tests.support.plugins import SimpleSinkConnector
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import ReadRecord, read_partition
-from tests.support.topics import end_offset, has_topic, unique
-from tests.support.transformed import transforms
+from tests.support.flows.mirrored import MirroredFlow, running
+from tests.support.flows.transformed import transforms
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import ReadRecord, read_partition
+from tests.support.records.topics import end_offset, has_topic, unique
+from tests.support.security.canaries import Canaries
 from tests.support.waiting import wait_until
+from tests.support.workers.bench import Bench
+from tests.support.workers.plugins import SimpleSinkConnector
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 WAIT_S = 60.0

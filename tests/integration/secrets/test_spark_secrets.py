@@ -12,12 +12,12 @@ import pytest
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.integration.secrets.broker import Guarded
-from tests.support.groups import commit
-from tests.support.mirrored import MirroredFlow, running
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, running
+from tests.support.records.groups import commit
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import unique
 from tests.support.rest import call
-from tests.support.spark_flow import SPARK, START_S, STOP_S
-from tests.support.topics import unique
+from tests.support.spark.flow import SPARK, START_S, STOP_S
 
 COUNT = 50
 OF_EXECUTORS = "a password of executors"

@@ -14,13 +14,13 @@ from confluent_kafka.admin import (
 )
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
-from tests.support.canaries import Canaries
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import admin
 from tests.support.rest import call
+from tests.support.security.canaries import Canaries
+from tests.support.security.vault import VaultServer
 from tests.support.served import health_of
-from tests.support.topics import admin
-from tests.support.vault import VaultServer
 from tests.support.waiting import wait_until
 
 LISTENER, USER = "SASL", "ali"

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.integration.secrets.broker import Guarded, output_of_failure
-from tests.support.canaries import Canaries, jaas_quoted, properties_text
-from tests.support.distributed import worker_group
-from tests.support.java_connect import worker_properties
-from tests.support.reading import read_partition
+from tests.support.records.reading import read_partition
+from tests.support.records.topics import end_offsets, unique
 from tests.support.rest import Answer, call
-from tests.support.topics import end_offsets, unique
+from tests.support.security.canaries import Canaries, jaas_quoted, properties_text
 from tests.support.waiting import wait_until
-from tests.support.workers import standalone_process
+from tests.support.workers.distributed import worker_group
+from tests.support.workers.java_connect import worker_properties
+from tests.support.workers.workers import standalone_process
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 WAIT_S, STOP_S = 60.0, 40.0

@@ -13,10 +13,10 @@ import pytest
 from connect.clock import SYSTEM_CLOCK
 from deploy.brokers import GuardedProcess
 from tests.integration.secrets.broker import Guarded
-from tests.support.canaries import properties_text
-from tests.support.java_connect import worker_properties
-from tests.support.topics import unique
+from tests.support.records.topics import unique
+from tests.support.security.canaries import properties_text
 from tests.support.waiting import wait_until
+from tests.support.workers.java_connect import worker_properties
 
 SAID_S, STOP_S = 20.0, 15.0
 REFUSED = "SASL PLAIN at"

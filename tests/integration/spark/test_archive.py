@@ -26,21 +26,21 @@ from connectors.mirror.history.queries import flow_jobs
 from connectors.mirror.offsets.translator import GroupOffset
 from deploy.brokers import GuardedProcess, KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.backfills import Killed, dying, properties_file
-from tests.support.groups import commit
-from tests.support.losing import create_again, delete_topic
-from tests.support.mirrored import MirroredFlow, assert_equal_logs
-from tests.support.offset_records import mapping, offset_map
-from tests.support.producing import (
+from tests.support.flows.backfills import Killed, dying, properties_file
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.records.groups import commit
+from tests.support.records.losing import create_again, delete_topic
+from tests.support.records.offset_records import mapping, offset_map
+from tests.support.records.producing import (
     Record,
     meanwhile,
     numbered,
     produce,
     produce_transactions,
 )
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_archives import archive, planned, read_archive, restore
-from tests.support.topics import create_topic, end_offset
+from tests.support.records.topics import create_topic, end_offset
+from tests.support.spark.archives import archive, planned, read_archive, restore
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.waiting import wait_until
 
 COMMITTED = {"A.consumer.isolation.level": "read_committed"}

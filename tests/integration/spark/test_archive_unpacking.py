@@ -16,10 +16,10 @@ from connectors.archive.unpacking import Unpacking, read_schema
 from connectors.spark.arrow import collect
 from connectors.spark.properties import with_avro
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, assert_equal_logs
-from tests.support.producing import Record, produce
-from tests.support.spark import SPARK, session_on
-from tests.support.spark_archives import archive, restore
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.records.producing import Record, produce
+from tests.support.spark.archives import archive, restore
+from tests.support.spark.session import SPARK, session_on
 
 PERSON = {
     "type": "object",

@@ -25,12 +25,12 @@ from connectors.spark.arrow import collect
 from deploy.brokers import KafkaCluster
 from deploy.brokers.java import find_or_install_java
 from deploy.spark_cluster import SparkCluster
-from tests.support.backfills import properties_file
-from tests.support.groups import commit
-from tests.support.mirrored import MirroredFlow
-from tests.support.producing import Record, numbered, produce
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow, session_on
-from tests.support.topics import create_topic, unique
+from tests.support.flows.backfills import properties_file
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.groups import commit
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.topics import create_topic, unique
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow, session_on
 
 CHECKOUT = Path(__file__).parents[3]
 SECRET = "5ecret-of-nobody"

@@ -12,11 +12,11 @@ from connectors.dataframes import MirrorFrames
 from connectors.mirror.audit.findings import Kind
 from connectors.spark.arrow import collect
 from deploy.brokers import KafkaCluster
-from tests.support.backfills import properties_file
-from tests.support.frame_audit import FrameAudit, frame_audit
-from tests.support.mirrored import MirroredFlow
-from tests.support.producing import Record, produce
-from tests.support.topics import create_topic
+from tests.support.flows.backfills import properties_file
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.frame_audit import FrameAudit, frame_audit
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import create_topic
 
 NOW_MS = 1_700_000_000_000
 COUNT = 500

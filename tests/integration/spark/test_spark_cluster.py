@@ -29,9 +29,9 @@ from connectors.spark.arrow import collect
 from connectors.spark.errors import job_errors
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.producing import Record, numbered, produce
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, frame, session_on
-from tests.support.topics import create_topic
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.topics import create_topic
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python, frame, session_on
 from tests.support.waiting import wait_until
 
 WAIT_S = 90.0

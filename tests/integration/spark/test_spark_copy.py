@@ -13,9 +13,9 @@ from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.spark.copy.executor import ShardLimits
 from connectors.mirror.spark.copy.shards import CopyFlow, copy_shard, shard_rdd
 from deploy.brokers import KafkaCluster
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.topics import create_topic, end_offset
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic, end_offset
 
 STALL_S = 30.0
 

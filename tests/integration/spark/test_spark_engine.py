@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka.admin import NewPartitions
 
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.offset_records import mapping, offset_map
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.spark_flow import ONCE, SPARK, START_S, STOP_S, committed
-from tests.support.topics import admin
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.offset_records import mapping, offset_map
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import admin
+from tests.support.spark.flow import ONCE, SPARK, START_S, STOP_S, committed
 from tests.support.waiting import wait_until
 
 # Sessions of Spark.

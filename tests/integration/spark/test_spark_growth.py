@@ -9,11 +9,11 @@ import pytest
 
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, of_flow
-from tests.support.spark_flow import SPARK, START_S
-from tests.support.topics import end_offset
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import end_offset
+from tests.support.spark.flow import SPARK, START_S
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, of_flow
 from tests.support.waiting import wait_until
 
 # A cluster with up to three executors.

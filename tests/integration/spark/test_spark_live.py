@@ -13,11 +13,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from connect.clock import Deadline
 from deploy.brokers import KafkaCluster
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.spark_flow import ONCE, SPARK, START_S
-from tests.support.topics import end_offset, has_topic
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import end_offset, has_topic
+from tests.support.spark.flow import ONCE, SPARK, START_S
 from tests.support.waiting import wait_until
 
 # A session of Spark.

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.losing import (
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.losing import (
     assert_copied_ranges,
     delete_records,
     first_positions,
     history_losses,
     renew,
 )
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import numbers, read_partition
-from tests.support.spark_flow import ONCE, SPARK, START_S
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import numbers, read_partition
+from tests.support.spark.flow import ONCE, SPARK, START_S
 from tests.support.waiting import wait_until
 
 # Two sessions of Spark.

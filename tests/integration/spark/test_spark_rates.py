@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.brokers import KafkaCluster
-from tests.support.limits import (
+from tests.support.flows.limits import (
     BACKLOG,
     EXACTLY_ONCE,
     KB,
@@ -16,10 +16,10 @@ from tests.support.limits import (
     assert_throttled,
     produce_backlog,
 )
-from tests.support.mirrored import MirroredFlow
-from tests.support.reading import contents, read_partition
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.flows.worker_flow import worker_flow
+from tests.support.records.reading import contents, read_partition
 from tests.support.waiting import wait_until
-from tests.support.worker_flow import worker_flow
 
 # Sessions of Spark.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -11,16 +11,16 @@ import pytest
 from confluent_kafka import KafkaException
 
 from deploy.brokers import KafkaCluster
-from tests.support.distributed import Group, worker_group
-from tests.support.groups import commit
-from tests.support.java_connect import worker_properties
-from tests.support.losing import delete_topic, history_losses
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import ReadRecord, contents, read_partition
+from tests.support.records.groups import commit
+from tests.support.records.losing import delete_topic, history_losses
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import ReadRecord, contents, read_partition
+from tests.support.records.topics import alter_topic, create_topic, end_offset, has_topic, unique
 from tests.support.rest import Answer
 from tests.support.served import metric
-from tests.support.topics import alter_topic, create_topic, end_offset, has_topic, unique
 from tests.support.waiting import wait_until
+from tests.support.workers.distributed import Group, worker_group
+from tests.support.workers.java_connect import worker_properties
 
 # A session of Spark for each.
 pytestmark = pytest.mark.timeout(600)

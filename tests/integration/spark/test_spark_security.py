@@ -13,16 +13,16 @@ import pytest
 from deploy.brokers import JvmOptions, KafkaCluster, KafkaRuntime
 from deploy.brokers.ports import LOOPBACK
 from deploy.spark_cluster import SparkCluster
-from tests.support.certificates import Authority
-from tests.support.delegation_tokens import TOKEN_BROKER, DelegationTokens
-from tests.support.kdc import Kdc, kdc, missing_for_kerberos
-from tests.support.kerberized import BROKER, MIRROR, jaas, login_properties
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running
-from tests.support.producing import numbered, produce
-from tests.support.secure_listeners import LOGIN, SECRET, sasl_properties, tls_properties
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
-from tests.support.spark_flow import SPARK, START_S, STOP_S
-from tests.support.token_issuer import TokenIssuer, running_issuer
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running
+from tests.support.records.producing import numbered, produce
+from tests.support.security.certificates import Authority
+from tests.support.security.delegation_tokens import TOKEN_BROKER, DelegationTokens
+from tests.support.security.kdc import Kdc, kdc, missing_for_kerberos
+from tests.support.security.kerberized import BROKER, MIRROR, jaas, login_properties
+from tests.support.security.secure_listeners import LOGIN, SECRET, sasl_properties, tls_properties
+from tests.support.security.token_issuer import TokenIssuer, running_issuer
+from tests.support.spark.flow import SPARK, START_S, STOP_S
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
 
 # A broker and a Spark cluster for all, and a session for each.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

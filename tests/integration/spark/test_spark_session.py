@@ -15,7 +15,7 @@ from connect.errors import ConfigError
 from connectors.spark.job_runner import PeriodicJob, PeriodicWork
 from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
-from tests.support.spark import SPARK, START_S, ready_session, session_on
+from tests.support.spark.session import SPARK, START_S, ready_session, session_on
 from tests.support.waiting import wait_until
 
 WAIT_S = 30.0

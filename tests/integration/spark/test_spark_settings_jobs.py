@@ -27,7 +27,7 @@ from connectors.mirror.spark.tables import (
 )
 from connectors.mirror.spark.translate.group_offset_plan import plan_on_spark
 from connectors.spark.arrow import collect
-from tests.support.spark import frame
+from tests.support.spark.session import frame
 
 TOPIC, DEFAULT = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"
 Config = tuple[str, str | None, str]

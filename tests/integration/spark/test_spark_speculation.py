@@ -10,11 +10,11 @@ import pytest
 
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, of_flow
-from tests.support.spark_flow import ONCE, SPARK, committed
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.producing import numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.spark.flow import ONCE, SPARK, committed
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, of_flow
 
 # Eight JVMs start for it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

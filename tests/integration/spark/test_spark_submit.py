@@ -20,10 +20,10 @@ from connectors.spark.arrow import collect
 from deploy.brokers import KafkaCluster
 from deploy.brokers.java import find_or_install_java
 from deploy.spark_cluster import SparkCluster
-from tests.support.backfills import properties_file
-from tests.support.mirrored import MirroredFlow, assert_equal_logs
-from tests.support.producing import numbered, produce
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, session_on
+from tests.support.flows.backfills import properties_file
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs
+from tests.support.records.producing import numbered, produce
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python, session_on
 
 # JVMs of a cluster, and one for each application.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

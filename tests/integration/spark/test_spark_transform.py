@@ -18,15 +18,8 @@ from connectors.mirror.spark.transform.plan import FlowTransform
 from connectors.spark.errors import SparkJobFailed
 from deploy.brokers import KafkaCluster
 from deploy.spark_cluster import SparkCluster
-from tests.support.groups import commit, latest_checkpoints
-from tests.support.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
-from tests.support.offset_records import offset_map
-from tests.support.producing import Record, numbered, produce
-from tests.support.reading import contents, read_partition
-from tests.support.spark import QUICK_JVM, SMALL_EXECUTORS, bare_python, session_on
-from tests.support.spark_flow import ONCE, SPARK, START_S
-from tests.support.topics import create_topic, end_offset
-from tests.support.transformed import (
+from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
+from tests.support.flows.transformed import (
     JSON,
     SMT,
     TOMBSTONES_AND_TESTS,
@@ -34,6 +27,13 @@ from tests.support.transformed import (
     transforms,
     wait_end,
 )
+from tests.support.records.groups import commit, latest_checkpoints
+from tests.support.records.offset_records import offset_map
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.reading import contents, read_partition
+from tests.support.records.topics import create_topic, end_offset
+from tests.support.spark.flow import ONCE, SPARK, START_S
+from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python, session_on
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(900)

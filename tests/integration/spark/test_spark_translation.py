@@ -29,9 +29,9 @@ from connectors.mirror.spark.translate.kafka_tables import newest_pages, page_re
 from connectors.mirror.spark.translate.map_breaks import map_breaks
 from connectors.mirror.spark.translate.translate import translate
 from connectors.spark.arrow import collect
-from tests.support.copied_log import CopiedLog, copied_logs
-from tests.support.spark import frame
-from tests.support.whole_map import WholeMap
+from tests.support.copier.copied_log import CopiedLog, copied_logs
+from tests.support.records.whole_map import WholeMap
+from tests.support.spark.session import frame
 
 # A Spark query takes a second, so each example is many partitions, and few are made.
 SOME = settings(

@@ -19,9 +19,9 @@ from connectors.mirror.offsets.translator import GroupOffset, TranslationTopics
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.session import SharedSession
 from deploy.brokers import KafkaCluster
-from tests.support.producing import Record, produce
-from tests.support.spark import SPARK
-from tests.support.topics import create_topic, unique
+from tests.support.records.producing import Record, produce
+from tests.support.records.topics import create_topic, unique
+from tests.support.spark.session import SPARK
 
 COMPACTED = {"cleanup.policy": "compact"}
 WAIT_S = 150.0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.browser import find_chromium, opened_browser
-from tests.support.dashboard_page import WAIT_MS, WIDE
+from tests.support.ui.browser import find_chromium, opened_browser
+from tests.support.ui.dashboard_page import WAIT_MS, WIDE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

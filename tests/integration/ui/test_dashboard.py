@@ -14,7 +14,7 @@ import pytest
 from api.rest.security import BASIC_AUTH_EXTENSION
 from api.rest.server import RestServer
 from connect.metrics.registry import MetricRegistry
-from tests.support.dashboard_group import (
+from tests.support.ui.dashboard_group import (
     DashboardHerder,
     Flow,
     broken_group,
@@ -22,7 +22,7 @@ from tests.support.dashboard_group import (
     quiet_group,
     write_history,
 )
-from tests.support.dashboard_page import (
+from tests.support.ui.dashboard_page import (
     PHONE,
     WIDE,
     assert_accessible,

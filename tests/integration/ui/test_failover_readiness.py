@@ -14,12 +14,12 @@ import pytest
 from deploy.brokers import KafkaCluster
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
-from tests.support.dashboard_page import assert_accessible, picture
-from tests.support.groups import commit, wait_group
-from tests.support.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.producing import Record, numbered, produce
+from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
+from tests.support.records.groups import commit, wait_group
+from tests.support.records.producing import Record, numbered, produce
+from tests.support.records.topics import alter_topic
 from tests.support.served import health_of, page
-from tests.support.topics import alter_topic
+from tests.support.ui.dashboard_page import assert_accessible, picture
 from tests.support.waiting import wait_until
 
 SOON_S = 60.0

@@ -35,7 +35,7 @@ from tests.simulation.kafka.network import Network, ProcessDied
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.kafka.virtual_time import VirtualTime
 from tests.simulation.kafka.writing import numbers_of
-from tests.support import partition_invariants
+from tests.support.copier import partition_invariants
 
 __all__ = ["CopierWorld"]
 

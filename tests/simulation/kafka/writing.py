@@ -14,7 +14,7 @@ from connect.protocol.batches import LOG_APPEND_TIME, read_headers, stamp_for_pr
 from connect.protocol.compression import NONE
 from connect.protocol.records import Record, encode_batch, iter_records
 from tests.simulation.kafka.log import Batch, with_attributes
-from tests.support.record_sets import legacy_message, legacy_wrapper
+from tests.support.records.record_sets import legacy_message, legacy_wrapper
 
 __all__ = [
     "compacted",

@@ -18,7 +18,7 @@ from tests.simulation.mirror.internal_topics import InternalTopic
 from tests.simulation.mirror.lives import offset_of
 from tests.simulation.mirror.session import Finding, Session
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
-from tests.support.whole_map import places
+from tests.support.records.whole_map import places
 
 __all__ = ["MapOracle"]
 

@@ -33,7 +33,7 @@ from tests.simulation.mirror.timeline import Life, Timeline, WorkerClock
 from tests.simulation.mirror.truth import Copies, SourceTruth
 from tests.simulation.mirror.worker import SimulatedWorker
 from tests.simulation.mirror.writers import SourceWriters
-from tests.support import partition_invariants
+from tests.support.copier import partition_invariants
 
 __all__ = ["MirrorWorld"]
 

@@ -12,7 +12,7 @@ from connect.runtime.tasks.task import WorkerTaskContext
 from connect.runtime.transfer.task import WorkerTransferTask
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_writer import OffsetWriter
-from tests.support.memory_offset_store import MemoryOffsetStore
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 __all__ = ["fail_a_transfer"]
 

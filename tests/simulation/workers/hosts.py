@@ -21,7 +21,7 @@ from connect.runtime.worker import Worker
 from tests.simulation.workers.engine import Process
 from tests.simulation.workers.plugins import SimRecord, SimTransfer, plugins
 from tests.simulation.workers.tasks import SOON_S, Moves, SimTaskHost
-from tests.support.memory_offset_store import MemoryOffsetStore
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 if TYPE_CHECKING:
     from connect.runtime.work.task_run import TaskRun

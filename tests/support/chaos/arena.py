@@ -24,7 +24,7 @@ from tests.support.chaos.disks import Disk
 from tests.support.chaos.needs import faketime
 from tests.support.chaos.network import Network
 from tests.support.chaos.schedule import Need
-from tests.support.mirrored import MirroredFlow
+from tests.support.flows.mirrored import MirroredFlow
 from tests.support.properties_files import properties_text
 
 __all__ = ["Arena", "MirrorWorker", "arena"]

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.support.chaos.evidence import Bounds, Case, Manner
 from tests.support.chaos.journal import Journal, Written
 from tests.support.chaos.logs import Page, is_page, marks, parse_page, read
-from tests.support.mirrored import MirroredFlow
-from tests.support.topics import end_offsets, unique
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.topics import end_offsets, unique
 
 __all__ = ["Direction", "Reports"]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from tests.support.java_connect import worker_properties
-from tests.support.mirrored import MirroredFlow
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.topics import unique
 from tests.support.rest import call
-from tests.support.topics import unique
 from tests.support.waiting import wait_until
+from tests.support.workers.java_connect import worker_properties
 
 __all__ = ["Form", "create_connectors", "program", "properties"]
 

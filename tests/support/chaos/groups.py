@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.support.chaos.journal import identity
-from tests.support.mirrored import MirroredFlow
-from tests.support.topics import unique
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.topics import unique
 
 __all__ = ["Committer", "Reader"]
 

@@ -20,7 +20,7 @@ from tests.support.chaos.arena import Arena
 from tests.support.chaos.rough_link import Roughness
 from tests.support.chaos.schedule import Action
 from tests.support.chaos.topic_faults import Subject, TopicFaults, persist
-from tests.support.topics import admin
+from tests.support.records.topics import admin
 from tests.support.waiting import wait_until
 
 __all__ = ["Injector"]

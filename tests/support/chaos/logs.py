@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from tests.support.chaos.journal import fingerprint, identity
-from tests.support.topics import unique
+from tests.support.records.topics import unique
 
 __all__ = [
     "Checkpoint",

@@ -13,8 +13,8 @@ from kafka.errors import KafkaError
 from connect.errors import DeadlineExceeded
 from tests.support.chaos.schedule import Action
 from tests.support.chaos.writing import Writer
-from tests.support.mirrored import MirroredFlow
-from tests.support.topics import admin, create_topic, end_offsets, topic_names
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.topics import admin, create_topic, end_offsets, topic_names
 from tests.support.waiting import wait_until
 
 __all__ = ["Subject", "TopicFaults", "persist"]

@@ -49,8 +49,8 @@ from tests.support.chaos.writing import (
     plain,
     transactional,
 )
-from tests.support.mirrored import MirroredFlow
-from tests.support.topics import end_offsets, has_topic
+from tests.support.flows.mirrored import MirroredFlow
+from tests.support.records.topics import end_offsets, has_topic
 from tests.support.waiting import wait_until
 
 __all__ = ["trial"]

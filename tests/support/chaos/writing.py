@@ -17,7 +17,7 @@ from typing import Self
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tests.support.chaos.journal import Fate, Journal, Written, fingerprint, identity
-from tests.support.topics import unique
+from tests.support.records.topics import unique
 
 __all__ = ["FullRateWriter", "Writer", "full_rate", "idempotent", "plain", "transactional"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from api.rest.server import RestServer
 from connect.metrics.registry import MetricRegistry
-from tests.support.in_memory_herder import InMemoryHerder
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import LISTENER, StartServer
 
 

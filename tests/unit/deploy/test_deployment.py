@@ -17,8 +17,8 @@ import yaml
 
 from api.cli.container import environment_properties
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from tests.support.monitoring import OPERATOR_LABELS
-from tests.support.pod_monitor import POD_MONITOR
+from tests.support.deployment.monitoring import OPERATOR_LABELS
+from tests.support.deployment.pod_monitor import POD_MONITOR
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))

@@ -15,9 +15,9 @@ from connect.metrics.naming import Family
 from connect.metrics.registry import MetricRegistry
 from connectors.mirror.checkpoints.metrics import CheckpointMetrics
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
-from tests.support.monitoring import ALERTS, alert_metrics, dashboard_metrics
-from tests.support.pages import DOCS, anchors
-from tests.support.partition_metrics import show
+from tests.support.deployment.monitoring import ALERTS, alert_metrics, dashboard_metrics
+from tests.support.docs.pages import DOCS, anchors
+from tests.support.flows.partition_metrics import show
 
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed"

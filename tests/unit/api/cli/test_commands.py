@@ -15,8 +15,8 @@ import pytest
 
 from connect.version import VERSION
 from connectors.spark.versions import PYSPARK_REQUIREMENT
-from tests.support.pages import DOCS
-from tests.support.without_spark import SPARK_PACKAGES, without_java, without_pyspark
+from tests.support.docs.pages import DOCS
+from tests.support.spark.without_spark import SPARK_PACKAGES, without_java, without_pyspark
 
 PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
 COMMANDS: dict[str, str] = PROJECT["scripts"]

@@ -11,7 +11,7 @@ import pytest
 from api.cli import kafka_mirror_maker, offset_checker
 from connectors.mirrormaker1.client_properties import OLD_CONSUMER_KEYS, OLD_PRODUCER_KEYS
 from connectors.mirrormaker1.offset_checker import PartitionRow
-from tests.support.pages import DOCS
+from tests.support.docs.pages import DOCS
 
 PAGE = (DOCS / "how-to/move-from-mirrormaker-1.md").read_text()
 

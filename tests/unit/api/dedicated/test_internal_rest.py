@@ -11,8 +11,8 @@ from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import decode_partitions
 from connect.runtime.errors import NotFound, NotLeader
 from connect.runtime.herder import Herder
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
+from tests.support.workers.in_memory_herder import InMemoryHerder
 
 # Of the flow a->to/b %2F: aliases may have any character.
 PATH = "/a/to%2Fb%20%252F/connectors/c"

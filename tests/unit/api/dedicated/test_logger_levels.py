@@ -12,7 +12,7 @@ import pytest
 
 from api.dedicated.logger_levels import is_from_here
 from api.http_server import ApiServer
-from tests.support.shown_flows import ShownFlows
+from tests.support.ui.shown_flows import ShownFlows
 
 TIMEOUT_S = 30.0
 NAME = "connectors.mirror.test_logger_levels"

@@ -19,8 +19,8 @@ from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
 from connectors.mirror.metrics import PartitionMetrics
-from tests.support.partition_metrics import show
-from tests.support.shown_flows import ShownFlows
+from tests.support.flows.partition_metrics import show
+from tests.support.ui.shown_flows import ShownFlows
 
 _TIMEOUT_S = 30.0
 

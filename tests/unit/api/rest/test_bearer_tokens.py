@@ -13,9 +13,9 @@ from api.rest.bearer_tokens import BearerTokens, token_rules
 from api.rest.roles import Role
 from connect.errors import ConfigError
 from tests.support.fake_clock import FakeClock
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
-from tests.support.user_tokens import AUDIENCE, ISSUER, Issuer
+from tests.support.security.user_tokens import AUDIENCE, ISSUER, Issuer
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import StartServer
 
 jwt: Any = pytest.importorskip("jwt", reason="PyJWT is not installed: make install-test")

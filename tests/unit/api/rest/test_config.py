@@ -8,8 +8,8 @@ from api.rest.config import AnswerHeader, Listener, RestConfig, parse_answer_hea
 from api.rest.server import RestServer
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import LISTENER, StartServer
 
 

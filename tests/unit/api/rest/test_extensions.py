@@ -18,8 +18,8 @@ from connect.errors import ConfigError, ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.sdk import ConnectRestExtension, ConnectRestExtensionContext
-from tests.support.in_memory_herder import WORKER, InMemoryHerder
 from tests.support.rest import call
+from tests.support.workers.in_memory_herder import WORKER, InMemoryHerder
 from tests.unit.api.started import LISTENER, StartServer
 
 KEY = "rest.extension.classes"

@@ -10,8 +10,8 @@ import pytest
 
 from connect.runtime.errors import NotLeader
 from connect.runtime.states import TargetState
-from tests.support.dashboard_group import DashboardHerder, Flow, partitions
 from tests.support.rest import call
+from tests.support.ui.dashboard_group import DashboardHerder, Flow, partitions
 from tests.support.waiting import wait_until
 from tests.unit.api.started import StartServer
 

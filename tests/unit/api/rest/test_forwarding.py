@@ -11,8 +11,8 @@ import pytest
 
 from connect.runtime.errors import NotAssigned, NotLeader
 from connect.runtime.states import TargetState
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import StartServer
 
 CLASS = {"connector.class": "Table"}

@@ -20,11 +20,11 @@ from api.http_server import ApiServer
 from api.rest import dependencies
 from api.rest.config import allowed_hosts
 from api.rest.middleware import SameSite
-from tests.support.dashboard_group import broken_group, write_history
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
-from tests.support.shown_flows import ShownFlows
-from tests.support.standalone_rest import standalone_rest
+from tests.support.ui.dashboard_group import broken_group, write_history
+from tests.support.ui.shown_flows import ShownFlows
+from tests.support.workers.in_memory_herder import InMemoryHerder
+from tests.support.workers.standalone_rest import standalone_rest
 from tests.unit.api.started import StartServer
 
 AMPLE_S = 20.0

@@ -14,10 +14,10 @@ import pytest
 
 from api.http_protocol import BoundedLoop, BoundedProtocol
 from connect.runtime.errors import Forbidden
-from tests.support.certificates import Authority
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
+from tests.support.security.certificates import Authority
 from tests.support.waiting import wait_until
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import StartServer
 
 AMPLE_S = 20.0

@@ -15,10 +15,10 @@ from api.rest.certificates import CertificateRules
 from api.rest.failed_logins import FailedLogins
 from api.rest.passwords import DUMMY, hash_password, is_valid_hash, matches
 from connect.errors import ConfigError
-from tests.support.certificates import Authority
 from tests.support.fake_clock import FakeClock
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
+from tests.support.security.certificates import Authority
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import StartServer
 
 TWO_RULES = "RULE:CN=(.*?),OU=ops.*/$1-ops/U , RULE:CN=(.*?)(,.*)?/$1/L"

@@ -11,14 +11,14 @@ import pytest
 from api.dashboard.readiness import group_readiness
 from api.dashboard.remedies import remedy
 from connectors.mirror.failover import MovedOffset, MovePlan
-from tests.support.dashboard_group import (
+from tests.support.rest import Answer, call
+from tests.support.ui.dashboard_group import (
     DashboardHerder,
     Flow,
     broken_group,
     partitions,
     write_history,
 )
-from tests.support.rest import Answer, call
 from tests.support.waiting import wait_until
 from tests.unit.api.started import StartServer
 

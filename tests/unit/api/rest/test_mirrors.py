@@ -12,8 +12,8 @@ from connect.metrics.registry import MetricRegistry
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
-from tests.support.in_memory_herder import WORKER, InMemoryHerder
 from tests.support.rest import call
+from tests.support.workers.in_memory_herder import WORKER, InMemoryHerder
 from tests.unit.api.started import StartServer
 
 SOURCE = "org.apache.kafka.connect.mirror.MirrorSourceConnector"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.rest import call
-from tests.support.standalone_rest import create, standalone_rest
+from tests.support.workers.standalone_rest import create, standalone_rest
 
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"

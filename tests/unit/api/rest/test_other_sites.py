@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import call
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import StartServer
 
 RESTART = "/connectors/c/restart"

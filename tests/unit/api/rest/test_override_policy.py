@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.rest import call
-from tests.support.standalone_rest import create, standalone_rest
+from tests.support.workers.standalone_rest import create, standalone_rest
 
 SINK = {"connector.class": "FileStreamSink", "topics": "t"}
 WORKER = {

@@ -7,8 +7,8 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.support.certificates import Authority
-from tests.support.in_memory_herder import InMemoryHerder
+from tests.support.security.certificates import Authority
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import StartServer
 
 

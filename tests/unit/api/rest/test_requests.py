@@ -19,8 +19,8 @@ from connect.errors import (
 from connect.runtime.errors import Forbidden, RebalanceNeeded
 from connect.runtime.rest_entities import LoggerLevel, OffsetEntry, TaskId, WorkerHealth
 from connect.runtime.states import TargetState
-from tests.support.in_memory_herder import WORKER, InMemoryHerder
 from tests.support.rest import Answer, call
+from tests.support.workers.in_memory_herder import WORKER, InMemoryHerder
 from tests.unit.api.started import StartServer
 
 CLASS = {"connector.class": "Table"}

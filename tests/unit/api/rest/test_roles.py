@@ -16,10 +16,10 @@ import pytest
 from api.rest.server import RestServer
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
-from tests.support.certificates import Authority
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import Answer, call
-from tests.support.user_tokens import Issuer
+from tests.support.security.certificates import Authority
+from tests.support.security.user_tokens import Issuer
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import LISTENER, StartServer
 
 USERS = ("vera", "olaf", "anna")

@@ -13,9 +13,9 @@ from api.rest.server import RestServer
 from connect.errors import ConfigError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.errors import NotLeader
-from tests.support.certificates import Authority
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.rest import Answer, call
+from tests.support.security.certificates import Authority
+from tests.support.workers.in_memory_herder import InMemoryHerder
 from tests.unit.api.started import LISTENER, StartServer
 
 EXTENSION = {"rest.extension.classes": BASIC_AUTH_EXTENSION}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.standalone_rest import create, standalone_rest
+from tests.support.workers.standalone_rest import create, standalone_rest
 
 SLOW, TEXT = r"(a|aa)+", "a" * 80 + "b"
 DEEP = "(" * 5000 + "a" + ")" * 5000

@@ -25,7 +25,7 @@ from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.flow_plans import plan_flows
-from tests.support.canaries import Canaries, jaas_quoted
+from tests.support.security.canaries import Canaries, jaas_quoted
 
 FORMS: dict[str, Callable[[str], str]] = {
     "as it is": str,

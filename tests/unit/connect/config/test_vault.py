@@ -12,7 +12,7 @@ from connect.config.secrets import without_secrets
 from connect.config.vault import VaultClient, VaultSettings
 from connect.errors import ConfigError, ConnectError, RetriableError
 from tests.support.fake_clock import FakeClock
-from tests.support.vault import VaultServer
+from tests.support.security.vault import VaultServer
 
 TOKEN = "root-token-canary"
 

@@ -1,7 +1,7 @@
 """Transformations, predicates, converters and the text of values do what Kafka Connect 4.3.1 does.
 
 `tests/golden/connect_data` holds the cases, the Java program that ran them, and its results. Where
-ours differ on purpose, `tests.support.connect_data` says so.
+ours differ on purpose, `tests.support.records.connect_data` says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from connect.data.converters.base import Converter
 from connect.data.transforms.base import Predicate, Transformation
 from connect.runtime.plugins.builtin import builtin_plugins
 from tests.golden.connect_data.cases import cases_text
-from tests.support.connect_data import CASES, EXPECTED, agrees, run_case
+from tests.support.records.connect_data import CASES, EXPECTED, agrees, run_case
 
 _BY_SUBJECT: dict[str, list[int]] = defaultdict(list)
 for _number, _case in enumerate(CASES):

@@ -9,7 +9,7 @@ from connect.metrics.coordinator_metrics import COORDINATOR_GROUP, CoordinatorMe
 from connect.metrics.rebalance_metrics import REBALANCE_GROUP, RebalanceMetrics
 from connect.metrics.sink_task_metrics import SINK_TASK_GROUP, SinkTaskMetrics
 from connect.metrics.source_task_metrics import SOURCE_TASK_GROUP, SourceTaskMetrics, SourceTotals
-from tests.support.java_metrics import attributes_of, java_samples
+from tests.support.workers.java_metrics import attributes_of, java_samples
 
 TASK = ("connector", "task")
 # Of Java's network client and its own registry, which we do not have.

@@ -15,7 +15,7 @@ from connect.errors import ConfigError
 from connect.metrics.histogram import HistogramValue
 from connect.metrics.otlp import otlp_export
 from connect.metrics.registry import MetricRegistry, MetricValue
-from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
+from tests.support.deployment.otlp_receiver import OtlpReceiver, otlp_receiver
 
 PARTITION = {"source": "a", "target": "b", "topic": "a.orders", "partition": "3"}
 FLOW = {"source": "a", "target": "b", "connector": "MirrorSourceConnector", "task": "0"}

@@ -21,7 +21,7 @@ from connect.protocol.batches import (
 )
 from connect.protocol.compiled import native
 from connect.protocol.record_codec import Record, encode_batch
-from tests.support.record_sets import legacy_message, legacy_wrapper
+from tests.support.records.record_sets import legacy_message, legacy_wrapper
 
 
 def batch(values: list[bytes], *, transactional: bool = False, codec: int = 0) -> bytearray:

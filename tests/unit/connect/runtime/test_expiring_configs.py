@@ -16,8 +16,8 @@ from connect.plugin import Connector, SourceTask
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.worker import Worker
-from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 TIMEOUT_S = 10.0
 

@@ -28,9 +28,9 @@ from connect.storage.config_records import (
 )
 from connect.storage.config_state import ClusterConfigState, ConfigStateBuilder
 from connect.storage.offset_codec import encode_key, encode_value
-from tests.support.memory_offset_store import MemoryOffsetStore
-from tests.support.plugins import LaneConnector
 from tests.support.waiting import wait_until
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
+from tests.support.workers.plugins import LaneConnector
 
 BYTES = "ByteArrayConverter"
 TASK = InstanceId("c", 0)

@@ -11,7 +11,7 @@ from connect.metrics.registry import MetricRegistry
 from connect.plugin import Connector, SourceTask, TransferTask
 from connect.runtime.states import InstanceId, State, Status, StatusBook
 from connect.runtime.worker_connector import WorkerConnector
-from tests.support.plugins import RecordLaneTask
+from tests.support.workers.plugins import RecordLaneTask
 
 NAME = InstanceId("c")
 TIMEOUT_S = 10.0

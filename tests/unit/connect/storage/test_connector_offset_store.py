@@ -13,7 +13,7 @@ from connect.errors import BrokerUnavailable, DeadlineExceeded
 from connect.plugin import RecordMetadata
 from connect.storage.connector_offset_store import ConnectorOffsetStore, TransactionalOffsets
 from connect.storage.offset_codec import encode_key
-from tests.support.memory_offset_store import MemoryOffsetStore
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 A, B = encode_key("c", {"p": "a"}), encode_key("c", {"p": "b"})
 SOON = Deadline(5)

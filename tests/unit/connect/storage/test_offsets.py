@@ -16,7 +16,7 @@ from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_store import KafkaOffsetStore
 from connect.storage.offset_writer import OffsetWriter
 from tests.support.fake_clock import FakeClock
-from tests.support.memory_offset_store import MemoryOffsetStore
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 P0: SourcePartition = {"cluster": "A", "partition": 0, "topic": "t"}
 P1: SourcePartition = {"cluster": "A", "partition": 1, "topic": "t"}

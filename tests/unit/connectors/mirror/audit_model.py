@@ -10,7 +10,7 @@ from connectors.mirror.audit.alignment import Alignment
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.compare.record_streams import digest_of
-from tests.support.wire_runs import runs_of
+from tests.support.records.wire_runs import runs_of
 
 __all__ = ["Numbered", "audit_records"]
 

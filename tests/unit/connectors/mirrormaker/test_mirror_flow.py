@@ -16,8 +16,8 @@ from connect.runtime.errors import BadRequest, NotLeader
 from connect.runtime.rest_entities import ConnectorInfo
 from connect.runtime.states import State, Status
 from connectors.mirrormaker.mirror_flow import FlowPlan, FlowState, MirrorFlow
-from tests.support.in_memory_herder import InMemoryHerder
 from tests.support.waiting import wait_until
+from tests.support.workers.in_memory_herder import InMemoryHerder
 
 TIMEOUT_S = 10.0
 SOURCE, HEARTBEAT, CHECKPOINT = (

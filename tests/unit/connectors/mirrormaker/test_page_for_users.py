@@ -9,7 +9,7 @@ import pytest
 from connectors.mirror.config.checkpoint import CHECKPOINT_TASK_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF
 from connectors.mirror.config.source import SOURCE_TASK_CONFIG_DEF
-from tests.support.pages import DOCS
+from tests.support.docs.pages import DOCS
 
 TABLES = (DOCS / "how-to/move-from-java.md").read_text().partition("\n## Every option\n")[2]
 ROWS = [line.split("|")[1:3] for line in TABLES.splitlines() if line.startswith("| `")]

@@ -20,8 +20,8 @@ from connectors.mirrormaker.permissions import (
 from connectors.mirrormaker.required_permissions import Feature, Pattern, RequiredPermission
 from deploy.site.permissions_reference import renewed
 from tests.support.properties_files import properties_text
-from tests.support.taken_permissions import named_by
-from tests.support.taken_permissions_page import all_rows, on_page
+from tests.support.security.taken_permissions import named_by
+from tests.support.security.taken_permissions_page import all_rows, on_page
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "permissions.md"
 BASE = {

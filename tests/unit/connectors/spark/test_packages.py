@@ -12,8 +12,8 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.spark.packages import cached_environment, pack_code, pack_environment
-from tests.support.archives import unpack
-from tests.support.spark import bare_python
+from tests.support.deployment.archives import unpack
+from tests.support.spark.session import bare_python
 
 # The modules whose functions run on executors.
 LOOK = """

@@ -25,7 +25,7 @@ from deploy.demo.progress import PartitionEnds, TopicRow
 from deploy.demo.summary import BacklogRun, Summary
 from deploy.demo.view import PlainView, make_view
 from tests.support.fake_clock import FakeClock
-from tests.support.partition_metrics import show
+from tests.support.flows.partition_metrics import show
 
 
 def record(value: bytes, key: bytes | None = None) -> Content:

@@ -11,7 +11,7 @@ from connect.clients.cluster.topic_reader import LogRecord, TopicReader
 from connect.clock import Deadline
 from connect.errors import BrokerError, ConnectError, CorruptData
 from connect.protocol.records import Record, encode_batch
-from tests.support.hostile_broker import FETCH, Answer, Fault, HostileBroker, fetch_body
+from tests.support.copier.hostile_broker import FETCH, Answer, Fault, HostileBroker, fetch_body
 
 FIND_COORDINATOR = 10
 TIMEOUT_S = 20.0

@@ -17,7 +17,7 @@ from connect.clients.security.oauth import (
 )
 from connect.errors import BrokerUnavailable, ConfigError
 from tests.support.fake_clock import FakeClock
-from tests.support.token_server import AMPLE_S, TokenServer, running_token_server
+from tests.support.security.token_server import AMPLE_S, TokenServer, running_token_server
 from tests.support.waiting import wait_until
 
 

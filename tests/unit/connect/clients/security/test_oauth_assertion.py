@@ -22,7 +22,7 @@ from connect.clients.config.sasl_properties import librdkafka_sasl, wire_sasl
 from connect.clients.security.oauth import TokenProvider
 from connect.clients.security.oauth_assertion import AssertionProvider
 from connect.errors import ConfigError
-from tests.support.token_server import TokenServer, running_token_server
+from tests.support.security.token_server import TokenServer, running_token_server
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC = ec.generate_private_key(ec.SECP256R1())

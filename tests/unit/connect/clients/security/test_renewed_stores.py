@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from connect.clients.security.tls import server_ssl_context, ssl_context
-from tests.support.certificates import Authority
+from tests.support.security.certificates import Authority
 
 AMPLE_S = 20.0
 

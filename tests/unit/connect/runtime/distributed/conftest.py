@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.driven_herder import Rig, herder_rig
+from tests.support.workers.driven_herder import Rig, herder_rig
 from tests.unit.connect.runtime.distributed.steered import Steered, Told
 
 

@@ -12,7 +12,7 @@ from connect.config.definition import ConfigDef
 from connect.errors import ConnectError
 from connect.plugin import Connector, PartitionHealth, SourceTask, StoredOffset, TransferTask
 from connect.runtime.states import State
-from tests.support.driven_herder import Rig
+from tests.support.workers.driven_herder import Rig
 
 __all__ = ["Steered", "SteeredTask", "Told", "config", "put", "running"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from connect.runtime.states import InstanceId, State
 from connect.storage.status_records import InstanceStatus
-from tests.support.driven_herder import TIMEOUT_S, Rig
+from tests.support.workers.driven_herder import TIMEOUT_S, Rig
 from tests.unit.connect.runtime.distributed.steered import Steered, Told, running
 
 R = State.RUNNING

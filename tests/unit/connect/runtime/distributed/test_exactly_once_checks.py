@@ -24,7 +24,7 @@ from connect.runtime.work.request_queue import RequestQueue
 from connect.runtime.work.task_run import TaskRun
 from connect.storage.config_state import ClusterConfigState
 from connect.storage.memory_status_store import MemoryConfigStore
-from tests.support.driven_herder import Leader
+from tests.support.workers.driven_herder import Leader
 
 TASK = InstanceId("c", 0)
 UNAVAILABLE = RestAnswer(500, b'{"error_code": 500, "message": "no leader of the config topic"}')

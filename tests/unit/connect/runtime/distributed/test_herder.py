@@ -22,9 +22,9 @@ from connect.runtime.rest_entities import TaskId
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.storage.config_records import RestartRequest
 from connect.storage.status_records import InstanceStatus
-from tests.support.driven_herder import TIMEOUT_S, Rig, herder_rig
-from tests.support.driven_member import OTHER_URL, Plan
 from tests.support.waiting import wait_until
+from tests.support.workers.driven_herder import TIMEOUT_S, Rig, herder_rig
+from tests.support.workers.driven_member import OTHER_URL, Plan
 from tests.unit.connect.runtime.distributed.steered import (
     Steered,
     SteeredTask,

@@ -10,8 +10,8 @@ from connect.errors import BrokerError, ConnectError, DeadlineExceeded
 from connect.runtime.distributed import herder
 from connect.runtime.states import State, TargetState
 from connect.storage.config_store import PrivilegedWriteFailed
-from tests.support.driven_herder import Rig, herder_rig
-from tests.support.driven_member import Plan
+from tests.support.workers.driven_herder import Rig, herder_rig
+from tests.support.workers.driven_member import Plan
 from tests.unit.connect.runtime.distributed.steered import Steered, Told, put, running
 
 R, S = State.RUNNING, State.STOPPED

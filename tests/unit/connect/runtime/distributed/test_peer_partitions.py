@@ -22,7 +22,7 @@ from connect.runtime.distributed.peer_partitions import complete_status, worker_
 from connect.runtime.errors import BadRequest, Forbidden
 from connect.runtime.states import State, Status
 from connect.storage.config_records import SessionKey
-from tests.support.driven_herder import Rig
+from tests.support.workers.driven_herder import Rig
 from tests.unit.connect.runtime.distributed.steered import running
 
 KEY = SessionKey(b"k" * 32, "HmacSHA256", 0)

@@ -9,7 +9,7 @@ import pytest
 from connect.plugin import Connector
 from connect.runtime.distributed.preflight import exactly_once_problems
 from connectors.files.source import FileStreamSourceConnector
-from tests.support.plugins import LaneConnector
+from tests.support.workers.plugins import LaneConnector
 
 REQUIRED = {"exactly.once.support": " REQUIRED "}
 DISABLED = "This worker does not have exactly-once source support enabled."

@@ -15,8 +15,8 @@ from connect.protocol.signatures import sign
 from connect.runtime.states import State
 from connect.runtime.work.task_config_publisher import task_configs_changed
 from connect.storage.memory_status_store import MemoryConfigStore
-from tests.support.driven_herder import Rig, herder_rig
-from tests.support.driven_member import Plan
+from tests.support.workers.driven_herder import Rig, herder_rig
+from tests.support.workers.driven_member import Plan
 from tests.unit.connect.runtime.distributed.steered import Steered, Told, config
 
 R, F = State.RUNNING, State.FAILED

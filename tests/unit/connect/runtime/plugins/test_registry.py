@@ -7,7 +7,7 @@ import pytest
 from connect.data.converters.byte_array import ByteArrayConverter
 from connect.errors import ConfigError
 from connect.runtime.plugins.registry import PluginRegistry
-from tests.support.plugins import LaneConnector, TransferLaneConnector
+from tests.support.workers.plugins import LaneConnector, TransferLaneConnector
 
 JAVA_NAME = "org.example.OrdersConnector"
 
@@ -21,7 +21,7 @@ def plugins() -> PluginRegistry:
 
 @pytest.mark.parametrize(
     "name",
-    [JAVA_NAME, "OrdersConnector", "Orders", "tests.support.plugins.LaneConnector", "Lane"],
+    [JAVA_NAME, "OrdersConnector", "Orders", "tests.support.workers.plugins.LaneConnector", "Lane"],
 )
 def test_a_connector_has_many_names(plugins: PluginRegistry, name: str) -> None:
     assert plugins.connector(name) is LaneConnector
@@ -29,7 +29,10 @@ def test_a_connector_has_many_names(plugins: PluginRegistry, name: str) -> None:
 
 def test_the_java_class_is_the_name_to_write(plugins: PluginRegistry) -> None:
     assert plugins.name_of(LaneConnector) == JAVA_NAME
-    assert plugins.name_of(TransferLaneConnector) == "tests.support.plugins.TransferLaneConnector"
+    assert (
+        plugins.name_of(TransferLaneConnector)
+        == "tests.support.workers.plugins.TransferLaneConnector"
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from connect.runtime.rest_entities import ConnectorInfo, OffsetEntry, TaskId
 from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.states import InstanceId, State, Status, TargetState
 from connect.runtime.worker import Worker
-from tests.support.memory_offset_store import MemoryOffsetStore
 from tests.support.waiting import wait_until
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 TIMEOUT_S = 10.0
 BYTES = "ByteArrayConverter"

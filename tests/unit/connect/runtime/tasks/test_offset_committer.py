@@ -13,7 +13,7 @@ from connect.plugin import StoredOffset
 from connect.runtime.tasks.offset_committer import OffsetCommitter
 from connect.storage.offset_writer import OffsetWriter
 from tests.support.fake_clock import FakeClock
-from tests.support.memory_offset_store import MemoryOffsetStore
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 INTERVAL_S, TIMEOUT_S = 60.0, 5.0
 

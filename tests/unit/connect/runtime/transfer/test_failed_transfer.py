@@ -17,7 +17,7 @@ from connect.runtime.transfer.task import WorkerTransferTask
 from connect.storage.offset_reader import OffsetReader
 from connect.storage.offset_writer import OffsetWriter
 from tests.support.fake_clock import FakeClock
-from tests.support.memory_offset_store import MemoryOffsetStore
+from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 INTERVAL_S, TIMEOUT_S = 60.0, 5.0
 LANE = {"lane": 0}

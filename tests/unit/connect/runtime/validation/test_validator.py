@@ -31,7 +31,7 @@ from connect.runtime.rest_entities import ConfigInfos
 from connect.runtime.validation.validator import ConfigValidator, Preflight, invalid_config
 from connectors.mirror.config.loss_policies import LOSS_KEYS
 from connectors.mirror.plugins import register
-from tests.support.plugins import LaneConnector
+from tests.support.workers.plugins import LaneConnector
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "connect_validation" / "answers.json"
 CASES: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text())

@@ -13,7 +13,7 @@ from connectors.mirror.audit.alignment import Alignment, ComparisonLimits, Rules
 from connectors.mirror.audit.findings import Difference, Kind, RangeResult
 from connectors.mirror.compare.batch_runs import WireBatch
 from connectors.mirror.compare.record_streams import digest_of
-from tests.support.wire_runs import runs_of
+from tests.support.records.wire_runs import runs_of
 
 Record = tuple[int, bytes | None, bytes | None]
 """Timestamp, key, value; lengths below 64."""

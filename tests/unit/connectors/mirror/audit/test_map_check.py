@@ -12,7 +12,7 @@ from connectors.mirror.audit import map_check as ledger
 from connectors.mirror.audit.map_check import LedgerCheck, check_ledger, choose_samples
 from connectors.mirror.audit.plan import PartitionFacts, began_at, plan_ranges
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
-from tests.support.copied_log import CopiedLog, copied_logs
+from tests.support.copier.copied_log import CopiedLog, copied_logs
 
 SOURCE, TARGET = ("t", 0), ("a.t", 0)
 

@@ -9,7 +9,7 @@ from connectors.mirror.audit.alignment import Rules
 from connectors.mirror.audit.engines import shares
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts, plan_ranges
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
-from tests.support.copied_log import CopiedLog, copied_logs
+from tests.support.copier.copied_log import CopiedLog, copied_logs
 from tests.unit.connectors.mirror.audit_model import Numbered, audit_records
 
 SOURCE, TARGET = ("t", 0), ("a.t", 0)

@@ -13,7 +13,7 @@ from connect.protocol.batches import stamp_for_produce
 from connect.protocol.compression import GZIP, LZ4, NONE
 from connect.protocol.record_codec import Record, encode_batch
 from connectors.mirror.compare.batch_runs import NOTHING_EQUAL
-from tests.support.wire_runs import run_of
+from tests.support.records.wire_runs import run_of
 
 CRC_AT, COVERED_AT, MAX_TIMESTAMP_AT = 17, 21, 35
 RECORDS = 5

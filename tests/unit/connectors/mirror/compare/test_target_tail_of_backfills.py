@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connect.protocol.record_codec import Record
 from connectors.mirror.compare.target_tail import compared
-from tests.support.wire_runs import runs_of
+from tests.support.records.wire_runs import runs_of
 
 SOURCE, TARGET = ("t", 0), ("a.t", 0)
 

@@ -19,7 +19,7 @@ from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
-from tests.support import partition_invariants
+from tests.support.copier import partition_invariants
 from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster
 from tests.unit.connectors.mirror.copy.contexts import context

@@ -11,8 +11,8 @@ import tracemalloc
 import pytest
 
 from connect.clients.cluster import broker_node as node
-from tests.support.hostile_broker import FETCH, METADATA, PRODUCE
-from tests.support.hostile_copy import (
+from tests.support.copier.hostile_broker import FETCH, METADATA, PRODUCE
+from tests.support.copier.hostile_copy import (
     ANY_ANSWER,
     COUNT,
     FETCHES,

@@ -38,7 +38,7 @@ from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.producer_ids import ProducerIds
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
-from tests.support import partition_invariants
+from tests.support.copier import partition_invariants
 from tests.support.fake_clock import FakeClock
 from tests.unit.connectors.mirror.copy.contexts import context
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget

@@ -8,7 +8,7 @@ from connect.protocol.batches import read_headers
 from connect.protocol.record_codec import Record, encode_batch
 from connectors.mirror.copy.batches.conversion import Unreadable
 from connectors.mirror.copy.quarantine import offset_after
-from tests.support.record_sets import legacy_message, legacy_wrapper
+from tests.support.records.record_sets import legacy_message, legacy_wrapper
 
 END = 1_000
 

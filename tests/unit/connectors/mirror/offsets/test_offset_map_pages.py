@@ -16,7 +16,7 @@ from connectors.mirror.offsets.offset_map_pages import (
     parse_page_key,
 )
 from connectors.mirror.offsets.partition_pages import PAGE_SEGMENTS, PartitionPages
-from tests.support.whole_map import WholeMap
+from tests.support.records.whole_map import WholeMap
 
 
 def test_golden_bytes_of_a_page() -> None:

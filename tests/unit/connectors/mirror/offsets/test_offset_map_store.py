@@ -12,8 +12,8 @@ from connectors.mirror.offsets.map_notes import Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
 from connectors.mirror.offsets.translation import BackwardMap, Place
-from tests.support.copied_log import CopiedLog, copied_logs
-from tests.support.whole_map import WholeMap, places
+from tests.support.copier.copied_log import CopiedLog, copied_logs
+from tests.support.records.whole_map import WholeMap, places
 
 T = ("t", 0)
 

@@ -16,8 +16,8 @@ from connectors.mirror.offsets.translation import (
     nearer,
     places_in_stretch,
 )
-from tests.support.copied_log import CopiedLog, copied_logs
-from tests.support.whole_map import WholeMap
+from tests.support.copier.copied_log import CopiedLog, copied_logs
+from tests.support.records.whole_map import WholeMap
 
 
 def index_of(pages: dict[int, bytes]) -> PartitionIndex:

@@ -12,7 +12,7 @@ from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import Outgoing
-from tests.support.record_sets import (
+from tests.support.records.record_sets import (
     SourceLog,
     copied_records,
     legacy_message,

@@ -27,7 +27,7 @@ from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords
 from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.batches.transformed import ChangeRecord, transformed_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from tests.support.record_sets import SourceLog, copied_records, source_logs
+from tests.support.records.record_sets import SourceLog, copied_records, source_logs
 
 SMT = "org.apache.kafka.connect.transforms."
 PREDICATES = {

@@ -12,7 +12,7 @@ from connectors.mirror.copy.partition.states import CopyEvent, CopyLife, CopySta
 from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.metrics import PartitionMetrics
-from tests.support import partition_invariants
+from tests.support.copier import partition_invariants
 
 BUDGET = MemoryBudget(1 << 20)
 

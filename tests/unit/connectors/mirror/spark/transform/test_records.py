@@ -26,7 +26,7 @@ from connectors.mirror.spark.transform.records import (
     TransformedRows,
     not_known,
 )
-from tests.support.record_sets import SourceLog, copied_records, source_logs
+from tests.support.records.record_sets import SourceLog, copied_records, source_logs
 
 KEY = ("orders", 3)
 BUDGET = MemoryBudget(1 << 30)
