@@ -176,15 +176,19 @@ class Dispatcher:
         if self._context.partitions.get(partition.source) is not partition:
             return
         self.routing.leave(partition)
-        if self.transactions is not None and partition.outcome_unknown:
-            # The target may have a batch whose source offset would not be stored with it.
-            self.transactions.abort_for(
-                partition, "the partition was unassigned before all its batches were answered"
-            )
+        self._abort_if_unsure(partition, "was unassigned")
         self.producers.retire(partition)
         partition.drop_all()
         del self._context.partitions[partition.source]
         self.departed.append(partition)
+
+    def _abort_if_unsure(self, partition: PartitionCopy, what: str) -> None:
+        """Abort the open transaction before a partition drops batches that the target may have,
+        because their source offset would not be stored with them."""
+        if self.transactions is not None and partition.outcome_unknown:
+            self.transactions.abort_for(
+                partition, f"the partition {what} before all its batches were answered"
+            )
 
     # Housekeeping.
 
@@ -201,6 +205,7 @@ class Dispatcher:
             partition.drop_anchor()
             partition.forecast_loss(now)
             if partition.standing and partition.halted and not partition.unanswered:
+                self._abort_if_unsure(partition, "stopped")
                 partition.abandon()
         self.throttle.look(watched)
         self._stalls.look(watched, self.routing.sources, self.routing.targets)

@@ -34,11 +34,6 @@ _NOT_EXACTLY_ONCE = frozenset({"forgotten producers"})
 """Brokers do not forget a producer whose transaction is open."""
 
 
-_ON_TARGET = (LossKind.TARGET_LOSS, LossKind.TARGET_RECREATED)
-"""No partition stops after these under exactly-once: what of it is in the transaction is committed
-then without its offset, and is copied again once the policy is another one (seed 396)."""
-
-
 @dataclass(slots=True)
 class SideFaults:
     """Of one cluster."""
@@ -190,8 +185,6 @@ def plan_for(seed: int) -> Plan:
     if old_format is not None and "source unclean" in troubles:
         troubles.remove("source unclean")  # such messages have no leader epoch to compare
     stops = _stops(later) if later.random() < 0.2 else {}
-    if exactly_once and {"target unclean", "target recreated"}.intersection(troubles):
-        stops = {kind: stops[kind] for kind in stops if kind not in _ON_TARGET}
     if later.random() < (0.25 if exactly_once else 0.1):
         troubles.append("refused again")
     # And this.
