@@ -27,7 +27,7 @@ class _World(MirrorWorld):
         self.writers = SourceWriters(self.source, self.truth, lambda _: None, transactions=0.0)
         oracle = self.oracle
         oracle.check = oracle.read_offsets  # type: ignore[method-assign]
-        for name in ("acked", "unexpected_loss", "appended"):
+        for name in ("acked", "lost", "appended"):
             setattr(oracle, name, lambda *_: None)
         self.syncs.on_append = lambda *_: None
         self.commit_every(_LONG_S)
