@@ -8,6 +8,7 @@ Everything runs on the main thread. Resources are always closed in reverse order
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -46,7 +47,9 @@ HISTORY = topic_named("clicks")
 TAMPERED = topic_named("logs")
 """Uncompressed, so that a byte of a value is also a byte of the log."""
 
-_WORKERS, _CORES = 2, 1
+_WORKERS, _CORES = (2, 1) if (os.cpu_count() or 1) > 2 else (1, 2)
+"""Two executors, but one of two cores where brokers, mirror and Spark share only two."""
+
 _SPARK = """
 # Naming a cluster is enough: Spark copies there, syncs configs, and translates groups' offsets.
 spark.master = {master}
@@ -164,7 +167,9 @@ class _SparkDemo:
 
     @contextlib.contextmanager
     def _spark_cluster(self) -> Iterator[SparkCluster]:
-        self._view.say(f"Starting a Spark cluster of a master and {_WORKERS} workers")
+        self._view.say(
+            f"Starting a Spark cluster: a master, and {_WORKERS} x {_CORES} cores of workers"
+        )
         cluster = SparkCluster(_WORKERS, cores=_CORES, logs=self._stage.directory)
         with contextlib.closing(cluster):
             with self._stage.stop.interrupting():
