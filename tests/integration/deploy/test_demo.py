@@ -178,15 +178,18 @@ def test_a_signal_after_the_kill_ends_the_workers_too(kafka: KafkaRuntime, direc
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(900)
 def test_history_and_live_flow_on_spark_are_audited_and_a_changed_record_is_named(
     kafka: KafkaRuntime, directory: Path
 ) -> None:
-    demo = Demo(directory, {}, "spark")
+    demo = Demo(directory, {"DEMO_BACKLOG": "0.3"}, "spark")
 
-    assert demo.wait(400) == 0, demo.text()
+    assert demo.wait(840) == 0, demo.text()
     text = demo.text()
-    assert "Backfill of clicks: 300,000 existing records" in text
+    assert "Backfill of clicks: 90,000 existing records" in text
+    assert "followed its source" in text
+    assert "computed by: spark" in text
+    assert re.search(r"tokyo: each payment once; translated by: spark", text), text
     assert re.search(r"Audit \(\d+ s\): Complete: [\d,]+ records are equal", text), text
     found = re.search(r"Changed one byte of the record at offset (\d+) of paris.logs-0", text)
     assert found is not None, text
