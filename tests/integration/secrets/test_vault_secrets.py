@@ -20,7 +20,7 @@ from tests.support.records.topics import admin
 from tests.support.rest import call
 from tests.support.security.canaries import Canaries
 from tests.support.security.vault import VaultServer
-from tests.support.served import health_of, settled_rebalances
+from tests.support.served import health_of
 from tests.support.waiting import wait_until
 
 LISTENER, USER = "SASL", "ali"
