@@ -20,7 +20,7 @@ from tests.support.records.topics import admin
 from tests.support.rest import call
 from tests.support.security.canaries import Canaries
 from tests.support.security.vault import VaultServer
-from tests.support.served import health_of
+from tests.support.served import health_of, settled_rebalances
 from tests.support.waiting import wait_until
 
 LISTENER, USER = "SASL", "ali"
@@ -115,6 +115,8 @@ def test_a_password_that_changes_in_vault_is_taken_up_and_never_shown(
         given = properties(flow, vault, listener)
         with running(given, tmp_path, log) as mirror:
             flow.wait_records(topic, [COUNT])
+            # A worker that is writing when its password ends waits for its client to give up.
+            settled_rebalances(listener)
             pid, level = mirror.pid, {"level": "TRACE"}
             assert call(listener, "PUT", "/admin/loggers/root", level).status == 200
 
