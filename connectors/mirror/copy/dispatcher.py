@@ -61,7 +61,7 @@ class Dispatcher:
             self.transactions = TransactionManager(context, transactions)
         self.producers = ProducerIds(context, self.transactions)
         self.throttle = Throttle(context)
-        self.starts = OffsetReset(context)
+        self.starts = OffsetReset(context, self._abandon)
         self.tails = None if tails is None else TailChecks(context, tails)
         self._validation = LogValidation(context, self.starts, self.tails)
         self._fetches = FetchResponseHandler(context, self._validation, self.throttle)
@@ -190,6 +190,11 @@ class Dispatcher:
                 partition, f"the partition {what} before all its batches were answered"
             )
 
+    def _abandon(self, partition: PartitionCopy) -> None:
+        """Drop what a partition has in flight whose target lost records."""
+        self._abort_if_unsure(partition, "stopped")
+        partition.abandon()
+
     # Housekeeping.
 
     def _housekeeping(self) -> None:
@@ -205,8 +210,7 @@ class Dispatcher:
             partition.drop_anchor()
             partition.forecast_loss(now)
             if partition.standing and partition.halted and not partition.unanswered:
-                self._abort_if_unsure(partition, "stopped")
-                partition.abandon()
+                self._abandon(partition)
         self.throttle.look(watched)
         self._stalls.look(watched, self.routing.sources, self.routing.targets)
         self.routing.ask_for_leaders(watched)

@@ -8,7 +8,7 @@ and retries until it succeeds. Reports each loss; the user's policy decides how 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -51,8 +51,14 @@ class _Search:
 class OffsetReset:
     """Sets the positions of partitions (`Located`)."""
 
-    def __init__(self, context: CopyContext) -> None:
+    def __init__(
+        self,
+        context: CopyContext,
+        abandon: Callable[[PartitionCopy], None] = PartitionCopy.abandon,
+    ) -> None:
+        """`abandon`: drops what a partition has in flight whose target lost records."""
         self._context = context
+        self._abandon = abandon
         self._link = context.source
         self._loop = context.loop
         self._fetch = context.settings.fetch
@@ -206,10 +212,9 @@ class OffsetReset:
             future, partial(self._answered, asked), partial(self._failed, asked)
         )
 
-    @staticmethod
-    def _idle(partition: PartitionCopy) -> bool:
+    def _idle(self, partition: PartitionCopy) -> bool:
         if partition.halted and not partition.unanswered:
-            partition.abandon()
+            self._abandon(partition)
         return not partition.queue and not partition.in_flight
 
     def _failed(self, asked: Mapping[TopicPartition, _Search], error: ConnectError) -> None:
