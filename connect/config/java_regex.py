@@ -19,7 +19,7 @@ import regex
 
 from connect.config.java_classes import CharSet, Range, named_class, predefined_class
 from connect.config.regex_budget import LONGEST, SHORT, TooMuch, current, turn
-from connect.config.regex_size import JavaRegexError, PatternSize
+from connect.config.regex_size import COUNT, JavaRegexError, PatternSize
 from connect.errors import ConfigError
 
 __all__ = ["JavaRegex", "JavaRegexError", "TextPattern", "compile_java_regex", "literal_regex"]
@@ -32,7 +32,6 @@ _SHOWN = 200
 _MOST_DIGITS = 10
 """Of a count: Java's are integers of 32 bits."""
 
-_COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
 _FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _NAMED_GROUP = re.compile(r"\(\?<([a-zA-Z][a-zA-Z0-9]*)>")
 _NAMED_REFERENCE = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>")
@@ -194,7 +193,7 @@ class _Translator:
             quantifier = rest
             self._at += 1
         elif rest == "{":
-            count = _COUNT.match(self._text, self._at)
+            count = COUNT.match(self._text, self._at)
             if count is None:
                 raise JavaRegexError("Unclosed counted closure", self._at)
             longest = max(len(count[1]), len(count[3] or ""))

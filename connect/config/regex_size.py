@@ -12,7 +12,7 @@ import re
 from connect.config.java_classes import CharSet
 from connect.config.regex_budget import LONGEST
 
-__all__ = ["JavaRegexError", "PatternSize"]
+__all__ = ["COUNT", "JavaRegexError", "PatternSize"]
 
 _MOST_WRITTEN_OUT = 2 * LONGEST
 """Characters and ranges of a pattern with its repetitions written out. To compile 16 times as many
@@ -20,7 +20,8 @@ took 3 to 4 s and 380 MB. Counts, repetitions inside each other and large classe
 _MOST_RANGES = 16_384
 """Ranges in the character classes of a pattern, `[a-z]` being one and `\\p{L}` some 650. To compile
 twice as many took up to 1.2 s of CPU."""
-_COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
+COUNT = re.compile(r"\{(\d+)(,(\d*))?\}")
+"""A counted repetition: its least, and after a comma its most."""
 
 
 class JavaRegexError(ValueError):
@@ -73,7 +74,7 @@ def _copies(quantifier: str) -> int:
     """Return how many copies the compiler makes besides the one in the loop."""
     if quantifier[0] == "+":
         return 1
-    count = _COUNT.match(quantifier)
+    count = COUNT.match(quantifier)
     if count is None or (int(count[1]) == 1 and count[3] in (None, "1")):
         return 0
     return int(count[1])
