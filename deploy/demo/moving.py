@@ -64,7 +64,18 @@ def move_command(properties: Path) -> list[str]:
 
 def move_by_command(properties: Path) -> None:
     """Run the command that moves the group. Raises `ProcessFailed`."""
-    _run(move_command(properties))
+    name, *arguments = move_command(properties)
+    done = subprocess.run(
+        [str(installed_command(name)), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=_MOVE_S,
+        check=False,
+    )
+    if done.returncode:
+        raise ProcessFailed(
+            f"{name} exited with status {done.returncode}: {done.stderr or done.stdout}"
+        )
 
 
 def has_place(target_servers: str, prefix: str) -> bool:
@@ -95,21 +106,6 @@ def move_group(
         (got - wanted).total(),
         (wanted - got).total(),
     )
-
-
-def _run(command: Sequence[str]) -> None:
-    name, *arguments = command
-    done = subprocess.run(
-        [str(installed_command(name)), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=_MOVE_S,
-        check=False,
-    )
-    if done.returncode:
-        raise ProcessFailed(
-            f"{name} exited with status {done.returncode}: {done.stderr or done.stdout}"
-        )
 
 
 def _read(

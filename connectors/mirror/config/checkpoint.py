@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 TRANSLATION_ENGINE = "mirror.translation.engine"
-MIN_OFFSETS = "mirror.translation.spark.min.offsets"
+_MIN_OFFSETS = "mirror.translation.spark.min.offsets"
 
 CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
     [
@@ -124,7 +124,7 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             "`mirror.translation.spark.min.offsets` offsets. Not a key of MirrorMaker 2.",
         ),
         ConfigKey(
-            MIN_OFFSETS,
+            _MIN_OFFSETS,
             ConfigType.INT,
             50_000,
             Range(0),
@@ -214,9 +214,9 @@ def _checkpoint_config(parsed: ParsedConfig) -> CheckpointConfig:
 
 
 def _min_offsets(parsed: ParsedConfig) -> int:
-    if MIN_OFFSETS not in parsed.originals and names_cluster(parsed.originals):
+    if _MIN_OFFSETS not in parsed.originals and names_cluster(parsed.originals):
         return 0
-    return parsed.integer(MIN_OFFSETS)
+    return parsed.integer(_MIN_OFFSETS)
 
 
 _ENGINES: dict[str, Literal["auto", "process", "spark"]] = {
