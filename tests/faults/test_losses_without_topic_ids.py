@@ -9,16 +9,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from deploy.brokers import KafkaCluster, kafka_runtime
 from tests.support.copier.copying import CopyRun
 from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
-from tests.support.records.losing import delete_topic, history_losses
+from tests.support.records.losing import history_losses, renew
 from tests.support.records.producing import numbered, produce
 from tests.support.records.reading import numbers, read_partition
-from tests.support.records.topics import create_topic, end_offset, has_topic
+from tests.support.records.topics import create_topic, end_offset
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -43,25 +42,6 @@ def clusters(session_logs: Path) -> Iterator[dict[str, KafkaCluster]]:
             )
             for version in (WITHOUT_IDS, WITH_IDS)
         }
-
-
-def renew(servers: str, topic: str, count: int) -> None:
-    """Another topic of this name, with so many records. ZooKeeper still has the name for a moment
-    after brokers have forgotten it."""
-    delete_topic(servers, topic)
-    wait_until(lambda: not has_topic(servers, topic), TIMEOUT_S, "it is gone")
-
-    def created() -> bool:
-        try:
-            create_topic(servers, name=topic)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-            return False
-        return True
-
-    wait_until(created, TIMEOUT_S, "it is there again")
-    produce(servers, topic, numbered(count, start=FIRST_NEW))
 
 
 class Copied:

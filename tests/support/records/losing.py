@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from sqlalchemy import create_engine, select
 
 from connectors.mirror.history.tables import TABLES
@@ -44,17 +44,28 @@ def delete_records(servers: str, topic: str, before: int) -> None:
 
 
 def create_again(servers: str, topic: str) -> None:
-    """Another topic of the name of one that was deleted, once that is gone."""
+    """Another topic of the name of one that was deleted, once that is gone. ZooKeeper still has the
+    name for a moment after brokers have forgotten it."""
     wait_until(lambda: not has_topic(servers, topic), _TIMEOUT_S, "it is gone")
-    create_topic(servers, name=topic)
+
+    def created() -> bool:
+        try:
+            create_topic(servers, name=topic)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    wait_until(created, _TIMEOUT_S, "it is there again")
 
 
-def renew(servers: str, topic: str) -> None:
-    """Another topic of this name, with records 1000 to 1149: where the first one had fewer, the
-    offset that was next exists again, and only the topic's id tells."""
+def renew(servers: str, topic: str, count: int = 150) -> None:
+    """Another topic of this name, with so many records, from number 1000 on: where the first one
+    had fewer, the offset that was next exists again, and only the topic's id tells."""
     delete_topic(servers, topic)
     create_again(servers, topic)
-    produce(servers, topic, numbered(150, start=1_000))
+    produce(servers, topic, numbered(count, start=1_000))
 
 
 def history_rows(url: str, table: str) -> list[dict[str, object]]:
