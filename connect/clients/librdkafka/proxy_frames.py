@@ -22,6 +22,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
+from connect.clients.wire.message_classes import decode_body
 from connect.errors import CorruptData
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.message_check import check_message
@@ -181,7 +182,7 @@ def handshake_response(frame: bytes) -> Any:
     """Return a whole response to `handshake_request`, decoded. Raises `CorruptData`."""
     body = memoryview(frame)[RESPONSE_HEAD:]
     check_message(SaslHandshakeResponse._struct, 1, body, flexible=False)
-    return SaslHandshakeResponse.decode(body, version=1)
+    return decode_body(SaslHandshakeResponse, 1, body)
 
 
 def authenticate_answer(head: RequestHead, refusal: str | None, lifetime_ms: int) -> bytes:
@@ -224,7 +225,7 @@ def readdressed(
     # The header of a flexible response has tagged fields, of which Kafka defines none.
     at = RESPONSE_HEAD + (1 if flexible else 0)
     check_message(response._struct, version, memoryview(frame)[at:], flexible=flexible)
-    made = response.decode(frame[at:], version=version)
+    made = decode_body(response, version, frame[at:])
     for place in _places(made):
         if place.host:
             place.host, place.port = local(place.host, place.port)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from connect.clients.wire.message_classes import decode_body
 from connect.errors import CorruptData
 from connect.protocol.message_check import check_message
 
@@ -42,7 +43,7 @@ def decode_response(request: Any, frame: bytearray | memoryview, what: str) -> A
             version = 0
         flexible = response_class.flexible_version_q(version)
         check_message(response_class._struct, version, body, flexible=flexible)
-        return response_class.decode(body)
+        return decode_body(response_class, version, body)
     except CorruptData as error:
         raise _no_answer(response_class, frame, what, error) from error
     except _UNDECODABLE as error:
