@@ -341,11 +341,14 @@ class TopicRefresh:
             log.warning("%s: %s", self._flow, without_heartbeats(beats))
 
     def _report(self, failures: Sequence[TopicFailure]) -> None:
-        """Log each failure when it is new or has changed, and when it is resolved."""
+        """Log each failure when it is new or has changed, and when it is resolved: as a warning
+        if it is tried again soon."""
         current = {failure.remote: str(failure) for failure in failures}
-        for remote, message in current.items():
+        for failure in failures:
+            remote, message = failure.remote, current[failure.remote]
             if self._failures.get(remote) != message:
-                log.error("%s: topic %s is not ready: %s", self._flow, remote, message)
+                level = logging.WARNING if failure.error.retriable else logging.ERROR
+                log.log(level, "%s: topic %s is not ready: %s", self._flow, remote, message)
         for remote in self._failures.keys() - current.keys():
             log.info("%s: topic %s is ready now", self._flow, remote)
         self._failures = current

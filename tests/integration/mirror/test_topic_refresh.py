@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -162,8 +163,12 @@ def test_one_topic_that_cannot_be_created_does_not_hold_up_the_flow(
         context.requests.get(timeout=TIMEOUT_S)
         assert f"{topic}-0" in assigned(connector)()
     remote = f"{config['source.cluster.alias']}.{topic}"
-    failures = [r.getMessage() for r in caplog.records if "is not ready" in r.getMessage()]
-    assert any(remote in text and "eplication" in text for text in failures), failures
+    failures = {
+        r.getMessage(): r.levelno for r in caplog.records if "is not ready" in r.getMessage()
+    }
+    told = [text for text in failures if remote in text and "eplication" in text]
+    assert told, failures
+    assert failures[told[0]] == logging.ERROR
 
 
 def test_source_and_target_in_one_cluster_keep_names_from_growing(
