@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
+from uuid import UUID
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import DeadlineExceeded, RetriableError
@@ -39,6 +40,7 @@ __all__ = [
     "RangeReport",
     "SourceRange",
     "copy_ranges",
+    "ids_in_text",
 ]
 
 _TURN_S = 0.2
@@ -62,12 +64,29 @@ metadata of deleted topics."""
 @dataclass(frozen=True, slots=True)
 class SourceRange:
     """Source offsets `start` (first) to `end` (exclusive) of a partition, to be copied to the
-    partition `target`. `end` is not beyond the offsets that consumers can read."""
+    partition `target`. `end` is not beyond the offsets that consumers can read. `source_ids`,
+    `target_ids`: as `ids_in_text`. If they are not given, the first IDs seen are taken as right."""
 
     source: TopicPartition
     target: TopicPartition
     start: int
     end: int
+    source_ids: Sequence[str] = ()
+    target_ids: Sequence[str] = ()
+
+
+def ids_in_text(current: UUID | None, former: Sequence[UUID]) -> Sequence[str]:
+    """Return a topic's ID (empty if it is not known), then those of deleted topics of its name,
+    which a broker with old metadata may still return."""
+    if current is None and not former:
+        return ()
+    return ("" if current is None else current.hex, *(each.hex for each in former))
+
+
+def _ids_of_text(ids: Sequence[str]) -> tuple[UUID | None, tuple[UUID, ...]]:
+    """Return the current ID, and the former ones, of an `ids_in_text`."""
+    found = [UUID(hex=each) if each else None for each in ids] or [None]
+    return found[0], tuple(each for each in found[1:] if each is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +324,8 @@ class _Job:
                 end=None if self.follow else wanted.end,
                 change=self.changes.get(wanted.source),
             )
+            partition.source_topic_id, partition.former_source_ids = _ids_of_text(wanted.source_ids)
+            partition.target_topic_id, partition.former_target_ids = _ids_of_text(wanted.target_ids)
             if not self.starts_stored:
                 partition.stored(UNKNOWN)
         self._engine.watch(topics)

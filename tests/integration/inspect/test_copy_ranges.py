@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import struct
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +17,7 @@ from connect.clients.config.settings import FetchSettings, ProduceSettings
 from connect.clients.transactions.fence_producers import claim_producers
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
+from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
 from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.range_copier import (
@@ -22,6 +27,7 @@ from connectors.mirror.copy.range_copier import (
     RangeReport,
     SourceRange,
     copy_ranges,
+    ids_in_text,
 )
 from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.copy.throttle import TOPIC_LIMIT
@@ -30,9 +36,11 @@ from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster
 from tests.support.copier.copying import wire
+from tests.support.records.losing import create_again, delete_topic
 from tests.support.records.producing import numbered, produce, produce_transactions
 from tests.support.records.reading import contents, read_partition
 from tests.support.records.topics import create_topic, end_offset, unique
+from tests.support.waiting import wait_until
 
 STALL_S = 20.0
 # Of record batches of magic 2 (KIP-98).
@@ -287,3 +295,99 @@ def test_a_copier_that_writes_once_wastes_nothing_when_it_goes_on(
     there = contents(read_partition(target, copy, isolation="read_committed"))
     assert there == contents(read_partition(source, topic))
     assert producers(target_cluster, copy) == given, "none of them was given up"
+
+
+@contextmanager
+def watched(servers: str, topic: str) -> Iterator[Callable[[], UUID]]:
+    """The topic's ID, as new metadata shows it."""
+    link = ClusterLink(wire(servers), on_change=lambda: None, topics=[topic])
+
+    def found() -> UUID | None:
+        return link.snapshot.topic_ids.get(topic)
+
+    def renewed() -> UUID:
+        version = link.snapshot.version
+        link.request_refresh([topic])
+        wait_until(lambda: link.snapshot.version > version and found(), STALL_S, f"ID of {topic}")
+        topic_id = found()
+        assert topic_id is not None
+        return topic_id
+
+    try:
+        yield renewed
+    finally:
+        link.close()
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_topic_that_is_known_to_be_created_again_is_no_loss(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, side: str
+) -> None:
+    """Though the copier still has the deleted topic's metadata, which it renews while it copies."""
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic, copy = create_topic(source), create_topic(target)
+    servers, name = (source, topic) if side == "source" else (target, copy)
+    produce(source, topic, numbered(100))
+    made = settings(source_cluster, target_cluster)
+    copier = RangeCopier(
+        replace(
+            made,
+            source=replace(made.source, metadata_max_age_ms=1000),
+            target=replace(made.target, metadata_max_age_ms=1000),
+        ),
+        starts_stored=True,
+    )
+    noted = Noted()
+    try:
+        with watched(servers, name) as renewed:
+            before = renewed()
+            copier.copy(
+                [SourceRange((topic, 0), (copy, 0), 0, 100)],
+                noted.add,
+                stop=noted.stop,
+                stall_s=STALL_S,
+            )
+            delete_topic(servers, name)
+            create_again(servers, name)
+            if side == "source":
+                produce(source, topic, numbered(100))
+            wait_until(lambda: renewed() != before, STALL_S, "another ID")
+            ids = ids_in_text(renewed(), [before])
+        known = {f"{side}_ids": ids}
+        copier.copy(
+            [SourceRange((topic, 0), (copy, 0), 0, 101, **known)],
+            noted.add,
+            stop=noted.stop,
+            stall_s=STALL_S,
+            most_s=4.0,
+        )
+    finally:
+        copier.close()
+    assert copier.losses == []
+    assert noted.progress[0].position == 100
+    assert end_offset(target, copy) == (200 if side == "source" else 100)
+
+
+def test_a_topic_created_again_after_the_range_was_chosen_ends_it(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    """Nothing is copied into the new topic before the caller knows of it."""
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, numbered(100))
+    with watched(target, copy) as renewed:
+        before = renewed()
+        delete_topic(target, copy)
+        create_again(target, copy)
+        wait_until(lambda: renewed() != before, STALL_S, "another ID")
+    made = settings(source_cluster, target_cluster)
+    copier = RangeCopier(replace(made, losses=LossPolicies(LossPolicy.COPY)), starts_stored=True)
+    noted = Noted()
+    try:
+        wanted = SourceRange((topic, 0), (copy, 0), 50, 100, (), ids_in_text(before, []))
+        copier.copy([wanted], noted.add, stop=noted.stop, stall_s=STALL_S)
+    finally:
+        copier.close()
+    assert [(loss.kind, loss.resume) for loss in copier.losses] == [(LossKind.TARGET_RECREATED, 0)]
+    assert noted.progress[0].position == 0
+    assert end_offset(target, copy) == 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from connect.loop import backoff_s
@@ -267,10 +268,20 @@ class PartitionBoard:
         )
 
     def lost(self, loss: Loss) -> None:
-        """Report a loss once, though every shard that starts there finds it."""
+        """Report a loss that a shard found, once, though every shard that starts there finds it."""
         partition = self._partitions.get(loss.source)
-        if partition is not None and partition.loss != loss:
-            self._tell(partition, loss)
+        if partition is None or partition.begin_again is loss.kind:
+            return  # It was noticed here, too, and is reported by `place`.
+        if loss.kind is LossKind.TARGET_RECREATED:
+            # The shard does not know how far the deleted log reached.
+            loss = replace(loss, end=max(loss.end, partition.target_end))
+        if partition.loss == loss:
+            return
+        if loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
+            # The ID that the metadata shows next is kept.
+            partition.former_ids = joined_by(partition.former_ids, partition.topic_id)
+            partition.topic_id = None
+        self._tell(partition, loss)
 
     def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss

@@ -148,7 +148,10 @@ def _partition(found: Sequence[Any]) -> TopicPartition:
 
 
 def _range(found: Sequence[Any]) -> SourceRange:
-    return SourceRange(_partition(found[0]), _partition(found[1]), *found[2:])
+    source, target, start, end, source_ids, target_ids = found
+    return SourceRange(
+        _partition(source), _partition(target), start, end, tuple(source_ids), tuple(target_ids)
+    )
 
 
 def shard_copier(

@@ -154,6 +154,70 @@ def test_a_partition_in_a_shard_is_judged_when_it_is_back(told: bool) -> None:
     assert bench.partition.facts(position).target_topic_id == NEW
 
 
+def told_by_a_shard(kind: LossKind, end: int, resume: int | None) -> Loss:
+    policy = LossPolicy.FAIL if resume is None else LossPolicy.COPY
+    return Loss(kind, policy, KEY, TARGET, 0, end, COPIED, resume)
+
+
+def test_a_shard_that_noticed_it_does_not_know_how_much_was_lost() -> None:
+    bench = Bench(LossPolicy.COPY)
+    assert bench.starts_at() == COPIED
+    bench.board.lost(told_by_a_shard(LossKind.TARGET_RECREATED, 0, 0))
+    assert [(loss.first, loss.end) for loss in bench.losses] == [(0, ENDS)]
+
+
+def test_a_shard_is_told_the_ids_of_both_topics() -> None:
+    bench = Bench()
+    source_id = uuid4()
+    bench.board.topic_ids({KEY[0]: source_id})
+    bench.sees(NEW)
+    bench.ends_are_listed()
+    bench.board.ends({KEY: 200}, 0)
+    shard = bench.board.take_shard(1, 0.0)
+    assert shard is not None
+    (wanted,) = shard.ranges
+    assert (wanted.source_ids, wanted.target_ids) == ((source_id.hex,), (NEW.hex, OLD.hex))
+
+
+def test_a_source_topic_that_a_shard_saw_created_again_is_reported_once() -> None:
+    bench = Bench(LossPolicy.COPY)
+    first, second = uuid4(), uuid4()
+    bench.board.topic_ids({KEY[0]: first})
+    assert bench.starts_at() == COPIED
+    loss = told_by_a_shard(LossKind.SOURCE_RECREATED, COPIED, 0)
+    bench.board.lost(loss)
+    bench.board.reached(progress_to(0), 1.0, 0)
+    # Old metadata, then new.
+    for topic_id in (first, second, first):
+        bench.board.topic_ids({KEY[0]: topic_id})
+    assert bench.losses == [loss]
+    assert bench.partition.begin_again is None
+    assert bench.partition.facts(0).source_topic_id == second
+
+
+def test_what_a_shard_notices_too_late_is_reported_with_its_new_position() -> None:
+    bench = Bench(LossPolicy.COPY)
+    bench.board.topic_ids({KEY[0]: uuid4()})
+    assert bench.starts_at() == COPIED
+    second = uuid4()
+    bench.board.topic_ids({KEY[0]: second})
+    bench.board.lost(told_by_a_shard(LossKind.SOURCE_RECREATED, COPIED, 0))
+    assert bench.losses == []
+    bench.board.reached(progress_to(COPIED), 1.0, 0)
+    bench.board.place(bench.partition, 0)
+    assert [(loss.kind, loss.resume) for loss in bench.losses] == [(LossKind.SOURCE_RECREATED, 0)]
+    assert bench.partition.facts(0).source_topic_id == second
+
+
+def test_fail_keeps_the_id_of_the_deleted_source_topic() -> None:
+    """The next start must notice it again."""
+    bench = Bench(LossPolicy.FAIL)
+    first = uuid4()
+    bench.board.topic_ids({KEY[0]: first})
+    bench.board.lost(told_by_a_shard(LossKind.SOURCE_RECREATED, COPIED, None))
+    assert bench.partition.facts(COPIED).source_topic_id == first
+
+
 def test_a_topic_re_created_while_nobody_ran_is_noticed_by_what_was_stored() -> None:
     bench = Bench()
     another = uuid4()
