@@ -67,7 +67,7 @@ class Dispatcher:
         self._fetches = FetchResponseHandler(context, self._validation, self.throttle)
         self._produces = ProduceResponseHandler(context, self.producers, self.transactions)
         self._stalls = StallDetector(context, self.throttle, self.transactions)
-        self.watched = WatchList(context)
+        self.watched = WatchList(context, self.transactions)
         self.routing = BrokerRouting(context, self, self.throttle, self.transactions)
         self.departed: list[PartitionCopy] = []
         self._draining = False

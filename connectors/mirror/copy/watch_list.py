@@ -1,10 +1,10 @@
 """Chooses the partitions that are checked every second: those that are not at rest.
 
 A flow may have tens of thousands of partitions, of which nearly all are idle. A partition is at
-rest if it is caught up, healthy, and waits for nothing. It is looked at again once a response, an
-event or a change of its brokers touched it (`CopyContext.touched`), while its source broker is
-silent, and in any case every `SWEEP_S` seconds. Belongs to the copy engine's thread, except for
-iterating over it.
+rest if it is caught up, healthy, and waits for nothing, not even for the end of a transaction. It
+is looked at again once a response, an event or a change of its brokers touched it
+(`CopyContext.touched`), while its source broker is silent, and in any case every `SWEEP_S` seconds.
+Belongs to the copy engine's thread, except for iterating over it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 
 from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
+from connectors.mirror.copy.stall_detector import Commits
 
 __all__ = ["FEW", "SWEEP_S", "WatchList", "at_rest"]
 
@@ -24,7 +25,8 @@ SWEEP_S = 30
 
 
 def at_rest(partition: PartitionCopy) -> bool:
-    """Whether looking at the partition again would change nothing until something touches it."""
+    """Whether looking at the partition again would change nothing until something touches it.
+    Where it is part of an open transaction, it would."""
     return (
         partition.lag == 0
         and partition.source_node != UNKNOWN
@@ -46,8 +48,10 @@ class WatchList:
     """The partitions of one engine that are not at rest. Call `take` and then `settle` every
     second."""
 
-    def __init__(self, context: CopyContext) -> None:
+    def __init__(self, context: CopyContext, commits: Commits | None = None) -> None:
+        """`commits` None: batches are not written in transactions."""
         self._context = context
+        self._commits = commits
         self._watched: dict[PartitionCopy, None] = {}
         self._sweep: list[PartitionCopy] = []
 
@@ -86,7 +90,12 @@ class WatchList:
     def settle(self) -> None:
         """Drop those of the last `take` that are at rest."""
         if len(self._context.partitions) > FEW:
-            self._watched = {p: None for p in self._watched if not at_rest(p)}
+            self._watched = {p: None for p in self._watched if not self._rests(p)}
+
+    def _rests(self, partition: PartitionCopy) -> bool:
+        return at_rest(partition) and (
+            self._commits is None or self._commits.begun(partition) is None
+        )
 
     def _next_of_sweep(self) -> list[PartitionCopy]:
         every = self._context.partitions

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from connect.clients.wire.selector_loop import SelectorLoop
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.copy.stall_detector import Commits
 from connectors.mirror.copy.watch_list import FEW, SWEEP_S, WatchList, at_rest
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.fake_clock import FakeClock
@@ -20,7 +23,10 @@ class Flow:
         self.clock = FakeClock()
         self.loop = SelectorLoop(self.clock)
         self.context = context(self.loop, self.clock, None, None)
-        self.watch = WatchList(self.context)
+        self.began: dict[PartitionCopy, int] = {}
+        """The partitions of an open transaction, and their positions before it."""
+        commits = SimpleNamespace(begun=self.began.get)
+        self.watch = WatchList(self.context, cast("Commits", commits))
         self.every = [self._add(number) for number in range(partitions)]
 
     def _add(self, number: int) -> PartitionCopy:
@@ -98,6 +104,20 @@ def test_a_touched_partition_is_looked_at_until_it_is_at_rest(make: MakeFlow) ->
     busy.acked_position = 105
     assert busy in flow.second(), "its last look finds it well"
     assert busy not in set(flow.watch)
+
+
+def test_one_in_an_open_transaction_is_looked_at_until_that_ends(make: MakeFlow) -> None:
+    """If it is aborted again and again, nothing is copied, though all that waits was sent."""
+    flow = make(MANY)
+    flow.rest()
+    sent = flow.every[3]
+    flow.began[sent] = 95
+    flow.context.touched[sent] = None
+    for _ in range(5):
+        assert sent in flow.second()
+    del flow.began[sent]
+    assert sent in flow.second(), "its last look finds it well"
+    assert sent not in set(flow.watch)
 
 
 def test_what_was_at_rest_counts_as_well_until_now(make: MakeFlow) -> None:
