@@ -24,8 +24,8 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.timeout(900)
 
 BIG, RECORDS, SIZE = 3, 60_000, 1000
-RATE = "1500kB/s"
-"""Of each large topic: the catch-up lasts for 40 s, and there is one shard more than slots."""
+RATE = "1200kB/s"
+"""Of each large topic: the catch-up lasts for 50 s, and there is one shard more than slots."""
 LIVE_S, EVERY_S = 12.0, 0.05
 PROPERTIES = {
     **SPARK,
@@ -89,6 +89,8 @@ def test_live_records_do_not_wait_behind_a_catch_up(
         remote = flow.remote(topic)
         return end_offset(target, remote) if has_topic(target, remote) else 0
 
+    for topic in large:
+        produce(source, topic, numbered(RECORDS, size=SIZE), batch_records=60)
     properties = flow.properties({**PROPERTIES, **once, "A->B.mirror.rate.topics": limits})
     with running(properties, tmp_path, log) as mirror:
         produce(source, live, numbered(10))
@@ -96,8 +98,6 @@ def test_live_records_do_not_wait_behind_a_catch_up(
         arrivals = Arrivals(target, flow.remote(live))
         with arrivals.reading():
             wait_until(lambda: len(arrivals.delays) == 10, START_S, "the first records")
-            for topic in large:
-                produce(source, topic, numbered(RECORDS, size=SIZE), batch_records=60)
             wait_until(lambda: all(map(copied, large)), START_S, "the catch-up")
             arrivals.delays.clear()
             producer = Producer({"bootstrap.servers": source, "linger.ms": 0})

@@ -18,7 +18,7 @@ from connectors.spark.session import SharedSession, SparkPhase, shared_session
 from tests.support.spark.session import SPARK, START_S, ready_session, session_on
 from tests.support.waiting import wait_until
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def test_the_session_ends_when_nobody_wants_it_and_comes_back_when_somebody_does
         wait_until(lambda: str(shared.state) == "idle", WAIT_S, "its end")
         wait_until(lambda: not jvm.alive, WAIT_S, "the end of its JVM")
         assert resting.want() is None
-        again = wait_until(lambda: resting.session, 90.0, "another session")
+        again = wait_until(lambda: resting.session, 180.0, "another session")
         assert again is not None
         assert again.range(2).count() == 2
     finally:
@@ -182,7 +182,7 @@ def test_a_connector_that_cannot_be_fetched_is_named() -> None:
     shared = SharedSession()
     shared.acquire("test", {**SPARK, "spark.jars.packages": "no.such:package:1"})
     try:
-        wait_until(lambda: shared.state.phase is SparkPhase.FAILED, 90.0, "the failure")
+        wait_until(lambda: shared.state.phase is SparkPhase.FAILED, 180.0, "the failure")
         assert "unresolved dependency: no.such#package;1: not found" in shared.state.reason
     finally:
         shared.close()
@@ -274,7 +274,7 @@ def test_a_lost_driver_is_replaced(spark: SparkSession, capfd: pytest.CaptureFix
         jvm._process.kill()
         wait_until(lambda: made.status.failures or shared.session is None, WAIT_S, "the loss")
         seen = len(counts)
-        wait_until(lambda: len(counts) > seen, 90.0, "a run on the new session")
+        wait_until(lambda: len(counts) > seen, 180.0, "a run on the new session")
     assert ready_session(shared).range(2).count() == 2
     said = capfd.readouterr()
     assert "Traceback" not in said.out + said.err

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.chaos.evidence import Bounds, Case, Manner
-from tests.support.chaos.journal import Journal, Written
-from tests.support.chaos.logs import Page, is_page, marks, parse_page, read
+from tests.support.chaos.journal import Fate, Journal, Written
+from tests.support.chaos.logs import Mark, Page, is_page, marks, parse_page, read
 from tests.support.flows.mirrored import MirroredFlow
 from tests.support.records.topics import end_offsets, unique
 
@@ -100,10 +100,11 @@ class Direction:
         for topic, number in self.of(*self.partitions):
             written = by_partition.get((topic, number), {})
             unstored = _most_within(written, longest_s + _STORE_S)
+            source = marks(self.flow.source_servers, topic, number)
             case = Case(
                 f"{topic}-{number}",
                 self.manners[topic],
-                marks(self.flow.source_servers, topic, number),
+                source,
                 marks(self.flow.target_servers, self.flow.remote(topic), number),
                 written,
                 reports.gone.get((topic, number), ()),
@@ -111,8 +112,24 @@ class Direction:
                 exactly_once,
                 reports.created_again.get((topic, number), ()),
                 Bounds(restarts, unstored, overlapping),
+                self._hidden(topic, number, source, written),
             )
             yield topic, number, case
+
+    def _hidden(
+        self, topic: str, number: int, source: Sequence[Mark], written: Mapping[bytes, Written]
+    ) -> set[bytes]:
+        """The acknowledged records that the source hides from committed readers."""
+        shown = {mark.value for mark in source}
+        missing = {
+            value
+            for value, each in written.items()
+            if each.fate is Fate.ACKNOWLEDGED and value not in shown
+        }
+        if not missing or self.manners[topic] is not Manner.WHOLE:
+            return set()
+        there = marks(self.flow.source_servers, topic, number, committed=False)
+        return missing & {mark.value for mark in there}
 
     def _start(self, topic: str, number: int) -> int:
         servers = self.flow.source_servers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -78,7 +78,13 @@ class Case:
     """The evidence for one partition. `source`, `target`: committed records as they are now.
     `written`: by identity. `lost`: the first and last offset of each range that the mirror reported
     as deleted before it was copied. `created_again`: the offset that was next, of each report that
-    the source's topic was created again. `start`: the source's first offset."""
+    the source's topic was created again. `start`: the source's first offset. `hidden`: values that
+    the source has, and hides from committed readers.
+
+    It may hide a record whose commit was acknowledged: a coordinator skips the marker of a
+    partition that has no leader at that moment, and the next marker of the producer may abort both
+    transactions.
+    """
 
     name: str
     manner: Manner
@@ -90,6 +96,7 @@ class Case:
     exactly_once: bool = False
     created_again: Sequence[int] = ()
     bounds: Bounds = Bounds()
+    hidden: Collection[bytes] = ()
 
     @property
     def life(self) -> int:
@@ -100,7 +107,9 @@ class Case:
         found = {
             value: (each.life, each.offset)
             for value, each in self.written.items()
-            if each.fate is Fate.ACKNOWLEDGED and each.offset is not None
+            if each.fate is Fate.ACKNOWLEDGED
+            and each.offset is not None
+            and value not in self.hidden
         }
         life = self.life
         found.update((record.value, (life, record.offset)) for record in self.source)

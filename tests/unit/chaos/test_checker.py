@@ -34,6 +34,13 @@ def test_an_acknowledged_record_that_is_in_neither_log_is_lost() -> None:
     assert kinds(check_copy(found)[0]) == ["lost"]
 
 
+def test_an_acknowledged_record_that_the_source_hides_from_committed_readers_is_not_lost() -> None:
+    found = case(source(0, 2), copy(0, 2))
+    found.written = written(0, 1, 2)
+    found.hidden = {b"v1|"}
+    assert check_copy(found)[0] == []
+
+
 ONE_KILL = Bounds(restarts=1, unstored=3)
 MANY_KILLS = Bounds(restarts=30, unstored=30)
 """So many that counting alone finds nothing."""
