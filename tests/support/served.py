@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 __all__ = ["health_of", "metric", "page", "rebalances", "settled_rebalances", "task_partitions"]
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 30.0
 _SETTLE_S = 60.0
 _QUIET_S = 3.0
 
