@@ -9,6 +9,7 @@ metrics are read.
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -68,12 +69,10 @@ class ClientStatistics:
         values: dict[str, float] = {
             **_connections(found),
             "record-send-total": int(found["txmsgs"]),
+            "request-latency-avg": _latency_ms(found),
             "buffer-total-bytes": limit,
             "buffer-available-bytes": max(0, limit - buffered),
         }
-        latency = _latency_ms(found)
-        if latency is not None:
-            values["request-latency-avg"] = latency
         samples = [MetricSample(PRODUCER_GROUP, self._tags, values), *self._nodes(found)]
         for topic, about in found["topics"].items():
             sent = {
@@ -90,10 +89,8 @@ class ClientStatistics:
         fetched: dict[str, float] = {
             "records-consumed-total": int(found["rxmsgs"]),
             "bytes-consumed-total": int(found["rxmsg_bytes"]),
+            "fetch-latency-avg": _latency_ms(found),
         }
-        latency = _latency_ms(found)
-        if latency is not None:
-            fetched["fetch-latency-avg"] = latency
         samples = [
             MetricSample(CONSUMER_GROUP, self._tags, _connections(found)),
             MetricSample(CONSUMER_FETCH_GROUP, self._tags, fetched),
@@ -146,10 +143,11 @@ def _sum(topic: Mapping[str, Any], name: str) -> int:
     return sum(int(partition[name]) for partition in topic["partitions"].values())
 
 
-def _latency_ms(found: Mapping[str, Any]) -> float | None:
-    """Return the mean round trip of the last interval's requests, nearly all of them fetches."""
+def _latency_ms(found: Mapping[str, Any]) -> float:
+    """Return the mean round trip of the last interval's requests, nearly all of them fetches or
+    writes of records; NaN if there was none."""
     trips = [broker["rtt"] for broker in found["brokers"].values() if "rtt" in broker]
     count = sum(int(trip["cnt"]) for trip in trips)
     if not count:
-        return None
+        return math.nan
     return sum(int(trip["avg"]) * int(trip["cnt"]) for trip in trips) / count / 1000

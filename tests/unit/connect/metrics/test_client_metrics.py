@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,5 +97,8 @@ def test_a_lag_is_the_newest_and_its_mean_that_of_the_last_three_reports() -> No
         }
         for lag in (99, 30, 20, 10)
     ]
-    *_, partition = samples_of("consumer", *reports)
+    _, fetching, partition = samples_of("consumer", *reports)
     assert partition.values == {"records-lag": 10, "records-lag-avg": 20}
+    latency = fetching.values["fetch-latency-avg"]
+    assert isinstance(latency, float)
+    assert math.isnan(latency), "no broker was asked lately"
