@@ -7,7 +7,8 @@
     connect-mirror-client translate WHERE --from ALIAS [--to ALIAS] (--group ID | --groups PATTERN)
                                     [--checkpoints] [--dry-run | --commit [--rewind]] [--json]
     connect-mirror-client start     --config FILE [--flow 'A->B']
-                                    (--group ID | --timestamp TIME | --file FILE) [--commit]
+                                    (--group ID | --timestamp TIME | --file FILE |
+                                    --connector NAME [--offsets-topic TOPIC]) [--commit]
 
 WHERE names the target cluster: `--config mm2.properties` with `--to ALIAS`, or `--bootstrap
 HOST:PORT` with `--command-config FILE` for its security and replication policy.

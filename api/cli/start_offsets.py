@@ -10,10 +10,16 @@ from api.cli.output.mirror_client import Output
 from api.cli.program import EXIT_OK, add_timeout_option
 from connect.clock import Deadline
 from connect.errors import ConfigError
-from connectors.mirror.inspect.start_offsets import read_offsets_file, starts, store_starts
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.inspect.given_offsets import read_connector_offsets, read_offsets_file
+from connectors.mirror.inspect.start_offsets import starts, store_starts
 from connectors.mirrormaker.flow_lookup import named_flow
 
 __all__ = ["add_arguments", "run"]
+
+# That of Kafka's connect-distributed.properties and of the replicator program.
+_OFFSETS_TOPIC = "connect-offsets"
 
 
 def add_arguments(start: argparse.ArgumentParser) -> None:
@@ -37,7 +43,20 @@ def add_arguments(start: argparse.ArgumentParser) -> None:
         "--file",
         type=Path,
         metavar="FILE",
-        help="begin at the offsets of lines topic,partition,offset",
+        help="begin at the offsets of lines topic,partition,offset, or of the JSON that GET "
+        "/connectors/NAME/offsets of Kafka Connect answers",
+    )
+    origin.add_argument(
+        "--connector",
+        metavar="NAME",
+        help="begin at the offsets that Kafka Connect stored for this connector: of Confluent "
+        "Replicator or MirrorSourceConnector",
+    )
+    start.add_argument(
+        "--offsets-topic",
+        metavar="TOPIC",
+        help="with --connector: the offset.storage.topic of its workers, on the target cluster "
+        f"(default: {_OFFSETS_TOPIC})",
     )
     start.add_argument(
         "--commit", action="store_true", help="store the offsets (default: only show them)"
@@ -61,6 +80,8 @@ def _timestamp_ms(text: str) -> int:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Show or store the offsets; return the exit code. Raises `ConfigError` and `ConnectError`."""
+    if arguments.offsets_topic is not None and arguments.connector is None:
+        raise ConfigError("--offsets-topic needs --connector NAME: the topic has those of several")
     flow = named_flow(arguments.config, arguments.flow)
     if not flow.config.enabled:
         raise ConfigError(f"{flow.name} is not enabled", key=f"{flow.name}.enabled")
@@ -70,9 +91,21 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         deadline,
         group=arguments.group,
         timestamp_ms=arguments.timestamp,
-        offsets=None if arguments.file is None else read_offsets_file(arguments.file),
+        offsets=_given(arguments, flow, deadline),
     )
     if arguments.commit:
         store_starts(flow, found, deadline)
     output.starts(found, stored=arguments.commit)
     return EXIT_OK
+
+
+def _given(
+    arguments: argparse.Namespace, flow: DedicatedFlow, deadline: Deadline
+) -> dict[TopicPartition, int] | None:
+    """Return the offsets of --file or --connector; None if neither is given."""
+    if arguments.file is not None:
+        return read_offsets_file(arguments.file, flow.config.source_cluster_alias)
+    if arguments.connector is None:
+        return None
+    topic = arguments.offsets_topic or _OFFSETS_TOPIC
+    return read_connector_offsets(flow, arguments.connector, topic, deadline)

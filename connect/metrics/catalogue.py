@@ -19,6 +19,7 @@ __all__ = [
     "MIRROR_SOURCE_GROUP",
     "PROCESS_GROUP",
     "PRODUCER_GROUP",
+    "PRODUCER_TOPIC_GROUP",
     "PYTHON_GROUP",
     "describe",
     "described",
@@ -28,6 +29,7 @@ MIRROR_SOURCE_GROUP = "MirrorSourceConnector"
 MIRROR_CHECKPOINT_GROUP = "MirrorCheckpointConnector"
 CONSUMER_FETCH_GROUP = "consumer-fetch-manager-metrics"
 CONSUMER_GROUP, PRODUCER_GROUP = "consumer-metrics", "producer-metrics"
+PRODUCER_TOPIC_GROUP = "producer-topic-metrics"
 MIRROR_FLOW_GROUP = "MirrorFlow"
 """A flow's tasks as a whole. Kafka has no such group."""
 CONNECTOR_HEALTH_GROUP = "ConnectorHealth"
@@ -97,6 +99,13 @@ _CLIENT = {
     "response-total": "Responses received.",
 }
 
+_NODE = {
+    "incoming-byte-total": "Bytes read from the broker.",
+    "outgoing-byte-total": "Bytes sent to the broker.",
+    "request-total": "Requests sent to the broker.",
+    "response-total": "Responses received from the broker.",
+}
+
 _ERRORS = {
     "total-record-failures": "Failed attempts of record operations.",
     "total-record-errors": "Record operations that failed after all retries.",
@@ -115,21 +124,27 @@ _HELP: Mapping[str, Mapping[str, str]] = {
         "records-lag": "Mirrors: records in the source partition that the target has not "
         "acknowledged. Sinks: records after the last one that was read.",
         "records-lag-max": "Mirrors: maximum of records-lag lately.",
-        "records-lag-avg": "Mirrors: mean of records-lag lately.",
+        "records-lag-avg": "Mean of records-lag lately.",
         "records-consumed-total": "Records the client consumed.",
         "bytes-consumed-total": "Bytes of keys and values the client consumed.",
         "fetch-latency-avg": "Mean round trip of the client's requests in the last 10 seconds, in "
         "milliseconds.",
     },
     CONSUMER_GROUP: _CLIENT,
+    "consumer-node-metrics": _NODE,
+    "producer-node-metrics": _NODE,
     PRODUCER_GROUP: {
         **_CLIENT,
-        "record-send-total": "Records the client sent.",
+        "request-latency-avg": "Mean round trip of the client's requests in the last 10 seconds, "
+        "in milliseconds.",
+        "record-send-total": "Records the client sent. Mirrors: records that the target "
+        "acknowledged.",
         "buffer-total-bytes": "Memory for records that wait to be sent.",
         "buffer-available-bytes": "Free memory for records that wait to be sent.",
     },
-    "producer-topic-metrics": {
-        "record-send-total": "Records the client sent to the topic.",
+    PRODUCER_TOPIC_GROUP: {
+        "record-send-total": "Records the client sent to the topic. Mirrors: records that the "
+        "target acknowledged.",
         "byte-total": "Bytes the client sent to the topic.",
     },
     PROCESS_GROUP: {

@@ -1,10 +1,12 @@
 """Names and labels of metrics, as existing dashboards have them, for every format.
 
     A  names of Strimzi's exporter rules, which most operators and dashboards use
-    B  names of the Amazon MSK and Redpanda samples, where the target is `destination`
+    B  names of the Amazon MSK and Redpanda samples: those of A but for the mirror's own, with
+       `destination` for the target, `clientId`, and a task's producer by connector and task
     C  names with the whole MBean group, as in Confluent's rules and Strimzi's reporter
 
-Names are grouped in families. An attribute has a name in each family; a shared name appears once.
+Names are grouped in families. An attribute has a name in each family; a shared name appears once,
+with the labels of all families that share it.
 Text attributes (a state, a class) become a label of a series whose value is 1. Totals are counters,
 histograms stay what they are, and everything else is a gauge, as in those rules.
 """
@@ -24,6 +26,7 @@ from connect.metrics.catalogue import (
     MIRROR_FLOW_GROUP,
     MIRROR_SOURCE_GROUP,
     PROCESS_GROUP,
+    PRODUCER_GROUP,
     PYTHON_GROUP,
     describe,
 )
@@ -88,22 +91,25 @@ def named_metrics(
     """Yield each metric once. `labels` formats the labels of a series; it is called once for the
     attributes of an MBean."""
     groups = _by_group(samples)
-    names: dict[str, dict[_Source, None]] = {}
+    names: dict[str, dict[tuple[str, str, type], _Source]] = {}
     for group, members in groups.items():
         attributes = _attributes(members)
-        for family in families:
+        # The later style of a name that families share has the labels of the earlier, too.
+        for family in sorted(families, key=list(Family).index):
             naming = _NAMINGS[family]
             for attribute, value_type in attributes.items():
-                source = _Source(group, attribute, value_type, naming.labels(group))
-                for name in naming.names(source):
-                    names.setdefault(name, {})[source] = None
-    formatted: dict[tuple[str, LabelStyle], list[L]] = {}
-    for name, sources in names.items():
+                for name, style in naming.names(group, attribute, value_type):
+                    source = _Source(group, attribute, value_type, style)
+                    names.setdefault(name, {})[group, attribute, value_type] = source
+    formatted: dict[tuple[str, LabelStyle], list[L | None]] = {}
+    for name, found in names.items():
+        sources = list(found.values())
         for source in sources:
             key = (source.group, source.style)
             if key not in formatted:
-                formatted[key] = [labels(source.style(each.tags)) for each in groups[source.group]]
-        first = next(iter(sources))
+                styled = (source.style(each.tags) for each in groups[source.group])
+                formatted[key] = [None if each is None else labels(each) for each in styled]
+        first = sources[0]
         yield NamedMetric(
             name,
             describe(first.group, first.attribute),
@@ -115,17 +121,19 @@ def named_metrics(
 def _points(
     sources: Iterable[_Source],
     groups: Mapping[str, list[MetricSample]],
-    formatted: Mapping[tuple[str, LabelStyle], list[L]],
+    formatted: Mapping[tuple[str, LabelStyle], list[L | None]],
     labels: Callable[[Labels], L],
 ) -> Iterator[tuple[L, float | HistogramValue]]:
     for source in sources:
         members, attribute, text = groups[source.group], source.attribute, source.text
         for sample, shown in zip(members, formatted[source.group, source.style], strict=True):
             value: MetricValue | None = sample.values.get(attribute)
+            if shown is None:
+                continue
             if isinstance(value, str):
                 if text:
                     own = (_snake(attribute), value)
-                    yield labels([*source.style(sample.tags), own]), 1
+                    yield labels([*(source.style(sample.tags) or ()), own]), 1
             elif value is not None and not text:
                 yield shown, value
 
@@ -136,8 +144,8 @@ def _kind(name: str, source: _Source) -> MetricKind:
     return MetricKind.COUNTER if name.endswith("_total") else MetricKind.GAUGE
 
 
-LabelStyle = Callable[[Mapping[str, str]], Labels]
-"""Turns tags into labels. Equal functions make equal labels."""
+LabelStyle = Callable[[Mapping[str, str]], Labels | None]
+"""Turns tags into labels; None: the series is not shown. Equal functions make equal labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +185,21 @@ def _attributes(members: Iterable[MetricSample]) -> dict[str, type]:
 
 @dataclass(frozen=True, slots=True)
 class _Naming:
-    """The naming rules of a family. `text_names` is empty if the family omits the attribute."""
+    """The naming rules of a family. `text_names` is empty if the family omits the attribute.
+    `more` adds names with labels of their own."""
 
     name: Callable[[str, str], str]
     text_names: Callable[[str, str], Sequence[str]]
     labels: Callable[[str], LabelStyle]
+    more: Callable[[str, str], Sequence[tuple[str, LabelStyle]]] = lambda *_: ()
 
-    def names(self, source: _Source) -> Sequence[str]:
-        if source.text:
-            return self.text_names(source.group, source.attribute)
-        return (self.name(source.group, source.attribute),)
+    def names(
+        self, group: str, attribute: str, value_type: type
+    ) -> Sequence[tuple[str, LabelStyle]]:
+        style = self.labels(group)
+        if value_type is str:
+            return [(name, style) for name in self.text_names(group, attribute)]
+        return [(self.name(group, attribute), style), *self.more(group, attribute)]
 
 
 _INVALID = re.compile(r"[^a-zA-Z0-9_]")
@@ -236,11 +249,18 @@ def _short_name(group: str, attribute: str) -> str:
 
 
 def _spelled_name(group: str, attribute: str) -> str:
-    """Return the name in family B: words of the connector class; other groups are named as in C."""
+    """Return the name in family B: words of the connector class; other groups are named as in A."""
     if group in _MIRROR_GROUPS:
         words = _CAMEL.sub("_", group).removeprefix("Mirror_").lower()
         return f"kafka_connect_mirror_{words}_{_snake(attribute)}"
-    return _long_name(group, attribute)
+    return _short_name(group, attribute)
+
+
+def _connector_producer_names(group: str, attribute: str) -> Sequence[tuple[str, LabelStyle]]:
+    """Return the further name in Redpanda's rules of the attributes of a task's producer."""
+    if group != PRODUCER_GROUP:
+        return ()
+    return ((f"kafka_connector_producer_{_snake(attribute)}", _task_labels),)
 
 
 def _short_text_names(group: str, attribute: str) -> Sequence[str]:
@@ -286,6 +306,25 @@ def _jmx_labels(tags: Mapping[str, str]) -> Labels:
     ]
 
 
+def _jmx_labels_of_both(tags: Mapping[str, str]) -> Labels:
+    """Return the labels of A and B: these write `clientId`."""
+    client = tags.get("client-id")
+    both = _jmx_labels(tags)
+    return both if client is None else [*both, ("clientId", _jmx_value(client))]
+
+
+_TASK_PRODUCER = re.compile(r"connector-producer-(.+)-(\d+)")
+
+
+def _task_labels(tags: Mapping[str, str]) -> Labels | None:
+    """Return the connector and task whose producer has this client ID, and all other tags."""
+    found = _TASK_PRODUCER.fullmatch(tags["client-id"])
+    if found is None:
+        return None
+    others = [(name, value) for name, value in tags.items() if name != "client-id"]
+    return [("connector", _jmx_value(found[1])), ("task", found[2]), *others]
+
+
 def _destination_labels(tags: Mapping[str, str]) -> Labels:
     return [
         ("destination" if name == "target" else _snake(name), value) for name, value in tags.items()
@@ -293,12 +332,14 @@ def _destination_labels(tags: Mapping[str, str]) -> Labels:
 
 
 def _labels_a(group: str) -> LabelStyle:
-    # Families that share a name must share the labels, so that there is one series.
+    # Families that share a name must have one series of it: B's labels include these.
     return _jmx_labels if group.endswith(_SUFFIX) else _plain_labels
 
 
 def _labels_b(group: str) -> LabelStyle:
-    return _destination_labels if group == MIRROR_SOURCE_GROUP else _plain_labels
+    if group == MIRROR_SOURCE_GROUP:
+        return _destination_labels
+    return _jmx_labels_of_both if group.endswith(_SUFFIX) else _plain_labels
 
 
 def _labels_c(group: str) -> LabelStyle:
@@ -307,6 +348,6 @@ def _labels_c(group: str) -> LabelStyle:
 
 _NAMINGS = {
     Family.A: _Naming(_short_name, _short_text_names, _labels_a),
-    Family.B: _Naming(_spelled_name, _group_name, _labels_b),
+    Family.B: _Naming(_spelled_name, _short_text_names, _labels_b, _connector_producer_names),
     Family.C: _Naming(_long_name, _group_and_info_names, _labels_c),
 }

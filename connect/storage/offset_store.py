@@ -122,6 +122,10 @@ class OffsetTable:
         with self._lock:
             return frozenset(self._by_connector.get(connector, ()))
 
+    def connectors(self) -> list[str]:
+        with self._lock:
+            return sorted(name for name, keys in self._by_connector.items() if keys)
+
 
 class OffsetLog(Protocol):
     """The part of a `TopicLog` that the store uses."""
@@ -144,12 +148,12 @@ class KafkaOffsetStore:
 
     `client_properties` are Java client properties of the topic's cluster. They apply to the
     producer, and also to the consumer and the admin client unless these have properties of their
-    own.
+    own. A topic given by its name alone must exist.
     """
 
     def __init__(
         self,
-        topic: TopicSpec,
+        topic: TopicSpec | str,
         client_properties: Mapping[str, str],
         *,
         read_committed: bool = False,
@@ -161,10 +165,10 @@ class KafkaOffsetStore:
         """Create the store. `open_log` creates the log in place of `TopicLog`, for simulations."""
         self._table = OffsetTable()
         self._log = open_log(
-            topic.name,
+            topic if isinstance(topic, str) else topic.name,
             client_properties,
             self._take,
-            create=topic,
+            create=None if isinstance(topic, str) else topic,
             read_committed=read_committed,
             consumer_properties=consumer_properties,
             admin_properties=admin_properties,
@@ -189,6 +193,10 @@ class KafkaOffsetStore:
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:
         return self._table.partitions_of(connector)
+
+    def connectors(self) -> list[str]:
+        """Return the connectors that have offsets, as far as read by now."""
+        return self._table.connectors()
 
     def marks(self, keys: Iterable[bytes]) -> dict[bytes, int]:
         """Return the log offset of the newest record of each key.

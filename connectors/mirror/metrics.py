@@ -17,6 +17,7 @@ from connect.metrics.catalogue import (
     MIRROR_FLOW_GROUP,
     MIRROR_SOURCE_GROUP,
     PRODUCER_GROUP,
+    PRODUCER_TOPIC_GROUP,
 )
 from connect.metrics.histogram import DurationHistogram
 from connect.metrics.registry import MetricRegistry, MetricSample, MetricValue
@@ -92,7 +93,10 @@ class CopyTotals:
 
     def read_producer(self) -> dict[str, MetricValue]:
         """Return the attributes of Java's producer of the task."""
-        values: dict[str, MetricValue] = {"outgoing-byte-total": self.bytes}
+        values: dict[str, MetricValue] = {
+            "outgoing-byte-total": self.bytes,
+            "record-send-total": self.acked,
+        }
         if self.buffer is not None:
             used, limit = self.buffer()
             values["buffer-total-bytes"] = limit
@@ -288,6 +292,11 @@ class PartitionMetrics:
         """Return the bytes of fetched batches."""
         return self._byte_count
 
+    @property
+    def topic(self) -> str:
+        """Return the name of the copy."""
+        return self._tags["topic"]
+
     def counts(self) -> tuple[int, int]:
         """Return the number of acknowledged records and the bytes read."""
         return self._record_count, self._byte_count
@@ -382,9 +391,12 @@ class TaskPartitionMetrics:
     def __init__(self) -> None:
         self._shown: dict[TopicPartition, PartitionMetrics] = {}
         self._remove: Callable[[], None] = lambda: None
+        self._producer_id = ""
 
-    def register(self, registry: MetricRegistry, task: str) -> None:
-        """Register the metrics of all partitions. `task`: its name, for the log."""
+    def register(self, registry: MetricRegistry, task: str, producer_id: str) -> None:
+        """Register the metrics of all partitions. `task`: its name, for the log. `producer_id`: the
+        client ID of Java's producer, which has sums by topic."""
+        self._producer_id = producer_id
         self._remove = registry.register_samples(f"partitions of {task}", self._read)
 
     def add(self, key: TopicPartition, metrics: PartitionMetrics) -> None:
@@ -399,4 +411,12 @@ class TaskPartitionMetrics:
         self._shown.clear()
 
     def _read(self) -> list[MetricSample]:
-        return [sample for each in tuple(self._shown.values()) for sample in each.samples()]
+        shown = tuple(self._shown.values())
+        found = [sample for each in shown for sample in each.samples()]
+        sent: dict[str, int] = {}
+        for each in shown:
+            sent[each.topic] = sent.get(each.topic, 0) + each.counts()[0]
+        for topic, records in sent.items():
+            tags = {"client-id": self._producer_id, "topic": topic}
+            found.append(MetricSample(PRODUCER_TOPIC_GROUP, tags, {"record-send-total": records}))
+        return found

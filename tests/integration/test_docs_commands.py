@@ -16,6 +16,7 @@ from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.docs.page_runs import BACKGROUND, SKIP, PageRun, output_pattern
 from tests.support.docs.pages import DOCS, blocks
 from tests.support.flows.mirrors import mirror_maker, mm2_properties
+from tests.support.records.connector_offsets import store_replicator_offsets
 from tests.support.records.groups import commit, committed, consume
 from tests.support.records.producing import numbered, produce
 from tests.support.records.topics import create_topic, end_offset, has_topic
@@ -125,6 +126,9 @@ def prepare(page: Path, made: list[KafkaCluster], directory: Path, logs: Path) -
     create_topic(a, name="orders")
     produce(a, "orders", numbered(COUNT))
     commit(a, "mm1", {("orders", 0): COMMITTED})
+    if page.name == "move-from-other-tools.md":
+        last = {("orders", 0): COMMITTED - 1}
+        store_replicator_offsets(b, "connect-offsets", "replicator", last)
     if page.name == "audit.md":
         extra = {"A->B.enabled": "true", "A->B.topics": "orders", "metrics.listener": ""}
         base = mm2_properties(a, b)

@@ -1,17 +1,15 @@
 """Sets where a flow begins that takes over from another tool: at a group's offsets, at a time, or
-at the offsets of a file. Stores these positions as the flow's source offsets, in Connect's own
-format.
+at offsets that `given_offsets` reads. Stores these positions as the flow's source offsets, in
+Connect's own format.
 
 The flow must not run meanwhile. Used by the command line, on its main thread.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from connect.clients.groups.consumer_groups import ConsumerGroups
 from connect.clients.librdkafka.admin import Admin
@@ -28,7 +26,7 @@ from connectors.mirror.offsets.reset_start_positions import forget_first_positio
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.selection import partitions_of
 
-__all__ = ["Start", "read_offsets_file", "starts", "store_starts"]
+__all__ = ["Start", "starts", "store_starts"]
 
 _CLOSE_S = 10.0
 
@@ -95,28 +93,6 @@ def _of_group(
     if isinstance(answer, ConnectError):
         raise answer
     return {key: each.offset for key, each in answer.items() if each.offset is not None}
-
-
-def read_offsets_file(path: Path) -> dict[TopicPartition, int]:
-    """Read lines `topic,partition,offset`, as `kafka-consumer-groups.sh --export` prints them; an
-    offset is that of the next record. A group before the topic is skipped. Raises `ConfigError`
-    with the line."""
-    try:
-        lines = list(csv.reader(path.read_text().splitlines()))
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}") from error
-    found: dict[TopicPartition, int] = {}
-    for number, fields in enumerate(lines, start=1):
-        if not fields:
-            continue
-        try:
-            topic, partition, offset = fields[-3:]
-            found[topic.strip(), int(partition)] = int(offset)
-        except ValueError as error:
-            raise ConfigError(
-                f"{path}, line {number}: {','.join(fields)!r} is not topic,partition,offset"
-            ) from error
-    return found
 
 
 def store_starts(flow: DedicatedFlow, positions: list[Start], deadline: Deadline) -> None:

@@ -82,13 +82,16 @@ class BaseSourceTask(TransferTask):
         self._policy = replication_policy(config)
         consumer = source_consumer(config, task.task_index)
         self._client_id = consumer["client.id"]
+        producer_id = self.context.producer_properties().get("client.id", "")
         self._partition_metrics.register(
-            self.context.metrics, f"{self.context.connector_name}-{self.context.task_index}"
+            self.context.metrics,
+            f"{self.context.connector_name}-{self.context.task_index}",
+            producer_id,
         )
         self._remove_totals = self._totals.register(
             self.context.metrics,
             self._client_id,
-            self.context.producer_properties().get("client.id", ""),
+            producer_id,
             {
                 "source": self._config.source_cluster_alias,
                 "target": self._config.target_cluster_alias,

@@ -36,7 +36,7 @@ LEFT_OUT = {
 # The process's, the interpreter's and health are not Java's; only a part of the clients' are ours.
 NOT_COMPARED = (
     "metrics_registry", "app_info", "process_", "python_", "kafka_producer_", "kafka_consumer_",
-    "kafka_connect_connector_healthy",
+    "kafka_connector_producer_", "kafka_connect_connector_healthy",
 )  # fmt: skip
 
 Named = set[tuple[str, frozenset[str]]]

@@ -7,10 +7,8 @@ dashboard each panel's query is asked; docs/reference/metrics.md lists those tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connect.errors import DeadlineExceeded
 from deploy.brokers import KafkaCluster
-from tests.support.docs.pages import DOCS
+from tests.support.deployment.dashboards import Panel, empty_panels, listed_panels
 from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.records.groups import commit
 from tests.support.records.producing import numbered, produce
@@ -73,6 +71,12 @@ QUERIES: Mapping[str, Queries] = {
             "kafka_connect_mirror_source_connector", {"destination", "topic", "partition"}
         ),
         **of_groups("kafka_connect_mirror_checkpoint_connector"),
+        "kafka_connect_worker_task_count": set(),
+        "kafka_connect_worker_rebalance_rebalancing": set(),
+        "kafka_connect_coordinator_assigned_tasks": {"clientId"},
+        "kafka_connect_source_task_source_record_active_count": TASK,
+        "kafka_consumer_fetch_manager_records_lag": {"clientId", "topic", "partition"},
+        "kafka_consumer_incoming_byte_total": {"clientId"},
     },
     "C": {
         "kafka_connect_connect_worker_metrics_task_count": set(),
@@ -91,21 +95,11 @@ QUERIES: Mapping[str, Queries] = {
 }
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A panel of Strimzi's dashboard for MirrorMaker 2 (for the JMX exporter, of August 2026):
-    the series of its query, the labels that the query compares with regular expressions, and those
-    that it only groups by. Labels of pods (`OPERATOR_LABELS`) are left out."""
-
-    title: str
-    series: Sequence[str]
-    matched: Mapping[str, str] = field(default_factory=dict)
-    grouped: Sequence[str] = ()
-
-
 _SOURCE = "kafka_connect_mirror_mirrorsourceconnector"
 # As in JMX, a name with a special character, as Strimzi's connectors have, is in quotation marks.
 _CONNECTOR = {"connector": r'".*SourceConnector"'}
+# Strimzi's dashboard for MirrorMaker 2 (for the JMX exporter, of August 2026), without the labels
+# of pods (`OPERATOR_LABELS`).
 PANELS = [
     Panel("Total Number of Running Connectors", ["kafka_connect_worker_connector_count"]),
     Panel("Total record rate", [f"{_SOURCE}_record_rate"]),
@@ -176,23 +170,6 @@ def missing(listener: str, family: str) -> Sequence[str]:
     ]
 
 
-def empty_panels(listener: str) -> set[str]:
-    """The titles of Strimzi's panels with a query that finds nothing."""
-    shown: dict[str, list[Mapping[str, str]]] = {}
-    for each in text_string_to_metric_families(page(listener, "/metrics")):
-        for sample in each.samples:
-            shown.setdefault(sample.name, []).append(sample.labels)
-
-    def found(panel: Panel, name: str) -> bool:
-        return any(
-            labels.keys() >= {*panel.matched, *panel.grouped}
-            and all(re.fullmatch(text, labels[key]) for key, text in panel.matched.items())
-            for labels in shown.get(name, ())
-        )
-
-    return {panel.title for panel in PANELS if not all(found(panel, name) for name in panel.series)}
-
-
 def of_all(listener: str) -> dict[str, Sequence[str]]:
     return {family: missing(listener, family) for family in QUERIES}
 
@@ -215,7 +192,7 @@ def test_the_queries_of_dashboards_find_series(
         with suppress(DeadlineExceeded):  # The names are told below.
             wait_until(lambda: not any(of_all(listener).values()), SOON_S, "all series")
         assert of_all(listener) == {family: [] for family in QUERIES}
-        assert empty_panels(listener) == OF_OTHERS | OF_WORKERS
+        assert empty_panels(listener, PANELS) == OF_OTHERS | OF_WORKERS
         stop_cleanly(mirror, log)
 
 
@@ -237,8 +214,8 @@ def test_strimzis_dashboard_has_data_of_workers(
         flow.wait_records(topic, [100])
         url = group.first.url
         with suppress(DeadlineExceeded):  # The titles are told below.
-            wait_until(lambda: empty_panels(url) == OF_OTHERS, SOON_S, "data in all panels")
-        assert empty_panels(url) == OF_OTHERS
+            wait_until(lambda: empty_panels(url, PANELS) == OF_OTHERS, SOON_S, "data in all panels")
+        assert empty_panels(url, PANELS) == OF_OTHERS
 
 
 def connector(flow: MirroredFlow) -> dict[str, str]:
@@ -262,7 +239,4 @@ def connector(flow: MirroredFlow) -> dict[str, str]:
 
 
 def test_the_docs_list_the_panels_without_data() -> None:
-    text = (DOCS / "reference" / "metrics.md").read_text()
-    section = text.partition("\n## Strimzi's dashboard\n")[2].partition("\n## ")[0]
-    listed = set(re.findall(r"^\| ([^|]+?) \|", section, re.M)) - {"panel", "---"}
-    assert listed == OF_OTHERS | OF_WORKERS
+    assert listed_panels("Strimzi's dashboard") == OF_OTHERS | OF_WORKERS

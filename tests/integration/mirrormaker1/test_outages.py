@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.flows.mirrormaker1 import COPY_S, Clusters, Run
@@ -66,6 +67,14 @@ class Stream:
     def _copied(self) -> int:
         return sum(end_offsets(self.clusters.target, self.topic).values())
 
+    def is_led(self) -> bool:
+        """Whether the target answers; one that stood still was fenced for a moment."""
+        try:
+            self._copied()
+        except KafkaException:
+            return False
+        return True
+
     def wait_committed(self, seconds: float = COPY_S) -> None:
         """Until the group stands at the end of the source."""
         ends = end_offsets(self.clusters.source, self.topic)
@@ -74,12 +83,16 @@ class Stream:
 
     def doubles(self) -> int:
         """How many records the target has more than once. Fails if one is missing, or if a record
-        comes before an earlier one of its key."""
+        comes before an earlier one of its key, or of its partition where partitions are kept."""
         per_key: dict[bytes, list[int]] = {}
         for partition in range(self.copies):
-            for record in read_partition(self.clusters.target, self.topic, partition):
+            found = read_partition(self.clusters.target, self.topic, partition)
+            for record in found:
                 assert record.key is not None
                 per_key.setdefault(record.key, []).extend(numbers([record]))
+            if self.copies == PARTITIONS:
+                firsts = list(dict.fromkeys(numbers(found)))
+                assert firsts == list(range(partition, self.written, PARTITIONS))
         for number in range(KEYS):
             firsts = list(dict.fromkeys(per_key[b"key-%d" % number]))
             assert firsts == list(range(number, self.written, KEYS))
@@ -117,6 +130,43 @@ def fragile(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
     )
     with cluster:
         yield cluster
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@BOTH_WAYS
+@pytest.mark.parametrize("in_flight", ["1", "5"])
+def test_killed_with_requests_that_are_not_answered_it_loses_nothing_and_keeps_the_order(
+    source_cluster: KafkaCluster,
+    fragile: KafkaCluster,
+    tmp_path: Path,
+    run: Run,
+    copies: int,
+    in_flight: str,
+) -> None:
+    """The target stands still until the mirror, which waits for it with all requests that it may
+    have in flight, is killed. Then it appends what of these it had received."""
+    clusters = Clusters(source_cluster, fragile, tmp_path)
+    stream = Stream(clusters, copies)
+    producer = {"max.in.flight.requests.per.connection": in_flight}
+    options = clusters.options("--include", stream.topic, producer=producer)
+    first = run(options)
+    with stream.flowing():
+        stream.wait_copied(4 * ROUND)
+        fragile.node(1).pause()
+        try:
+            # A batch of each partition at a time: more requests are due than may be in flight.
+            stream.wait_written(8 * ROUND)
+            first.kill()
+        finally:
+            fragile.node(1).resume()
+        wait_until(stream.is_led, BACK_S, "the target")
+        second = run(options)
+        stream.wait_copied(4 * ROUND, BACK_S)
+    stream.wait_committed(BACK_S)
+    assert second.stop(STOP_S) == 0
+    # Fails for a lost record, and for one out of order.
+    stream.doubles()
 
 
 @pytest.mark.slow

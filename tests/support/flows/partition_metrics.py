@@ -12,4 +12,4 @@ def show(registry: MetricRegistry, metrics: PartitionMetrics) -> None:
     """Show the metrics of one partition, under a task of its own."""
     task = TaskPartitionMetrics()
     task.add(("t", 0), metrics)
-    task.register(registry, "m-0")
+    task.register(registry, "m-0", "connector-producer-m-0")

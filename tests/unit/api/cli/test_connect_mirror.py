@@ -13,9 +13,12 @@ import yaml
 
 from api.cli import mirror_maker
 from api.cli.connect_mirror.main import COMMANDS, main
+from api.cli.connector_files import read_connector_file
+from connect.config.properties import load_properties
 from connect.config.types import SecretStr
 from connectors.mirror.history.database import open_history
 from connectors.mirror.history.rows import EventRow, FlowTask
+from tests.support.deployment.strimzi_resources import V1BETA2
 
 FLOW = """clusters = a, b
 a.bootstrap.servers = 127.0.0.1:1
@@ -248,3 +251,33 @@ def test_the_manual_has_every_subcommand_and_its_options(
     assert main(["man", "audit"]) == 0
     assert "\\-\\-repair" in capsys.readouterr().out
     assert main(["man", "nothing"]) == 2
+
+
+def test_a_resource_of_strimzi_is_printed_for_dedicated_mode_and_written_for_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resource, made = tmp_path / "resource.yaml", tmp_path / "new" / "made"
+    resource.write_text(V1BETA2)
+    command = ["import", "strimzi", str(resource)]
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    assert "\nclusters = main, dr\n" in printed.out
+    assert "# Not imported: spec.replicas" in printed.out
+    assert "not imported: spec.replicas" in printed.err
+
+    assert main([*command, "--workers", str(made)]) == 0
+    names = ["main-dr.MirrorCheckpointConnector.json", "main-dr.MirrorSourceConnector.json"]
+    written = capsys.readouterr()
+    assert sorted(written.out.split()) == [
+        str(made / name) for name in [*names, "worker.properties"]
+    ]
+    assert "not imported: spec.replicas" in written.err
+    connector = read_connector_file(str(made / names[1]))
+    assert connector.name == connector.config["name"] == "main->dr.MirrorSourceConnector"
+    worker = load_properties(made / "worker.properties")
+    assert worker["group.id"] == "mirrormaker2-cluster"
+
+    occupied = tmp_path / "occupied"
+    occupied.write_text("")
+    assert main([*command, "--workers", str(occupied)]) == 78
+    assert f"Cannot write {occupied}" in capsys.readouterr().err

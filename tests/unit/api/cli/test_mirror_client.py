@@ -53,6 +53,7 @@ def test_a_wrong_command_line_ends_with_2(
         (["clusters"], "--to is missing: use one of clusters=A, B, C"),
         (["topics", "--to", "X"], "Invalid value X for --to: use one of clusters=A, B, C"),
         (["translate", "--from", "A", "--to", "C", "--group", "g"], "Neither A->C nor C->A"),
+        (["start", "--group", "g", "--offsets-topic", "t"], "--offsets-topic needs --connector"),
         (
             ["translate", "--from", "A", "--to", "B", "--groups", "("],
             "Invalid value ( for --groups",

@@ -135,26 +135,49 @@ def test_names_of_the_framework_s_groups(
 ) -> None:
     sample = MetricSample(group, tags, {attribute: 1.5})
 
-    for family, name in ((Family.A, short), (Family.B, long), (Family.C, long)):
+    for family, name in ((Family.A, short), (Family.B, short), (Family.C, long)):
         assert parse(page([sample], family)) == {(name, labels(**tags)): 1.5}
     assert names(parse(page([sample]))) == {short, long}
 
 
-def test_the_consumer_s_client_id_has_jmx_quotes_in_family_a_only() -> None:
+def test_the_consumer_s_client_id_has_jmx_quotes_in_families_a_and_b() -> None:
     tags = {"client-id": CLIENT_ID, "topic": "orders", "partition": "0"}
-    text = page([MetricSample("consumer-fetch-manager-metrics", tags, {"records-lag": 7})])
+    lag = MetricSample("consumer-fetch-manager-metrics", tags, {"records-lag": 7})
+    text = page([lag])
 
     assert (
         'kafka_consumer_fetch_manager_records_lag{clientid="\\"a->b|MirrorSourceConnector-0|'
-        'replication-consumer\\"",topic="orders",partition="0"} 7\n'
+        'replication-consumer\\"",topic="orders",partition="0",clientId='
     ) in text
-    series = parse(text)
-    assert series == {
-        ("kafka_consumer_fetch_manager_records_lag",
-         labels(clientid=f'"{CLIENT_ID}"', topic="orders", partition="0")): 7,
+    short, quoted = "kafka_consumer_fetch_manager_records_lag", f'"{CLIENT_ID}"'
+    where = {"topic": "orders", "partition": "0"}
+    of_a = {(short, labels(clientid=quoted, **where)): 7}
+    of_b = {(short, labels(clientid=quoted, clientId=quoted, **where)): 7}
+    of_c = {
         ("kafka_consumer_consumer_fetch_manager_metrics_records_lag",
-         labels(client_id=CLIENT_ID, topic="orders", partition="0")): 7,
+         labels(client_id=CLIENT_ID, **where)): 7
     }  # fmt: skip
+    assert parse(page([lag], Family.A)) == of_a
+    # One series of a name that families share, so that a sum counts it once.
+    assert parse(page([lag], Family.A, Family.B)) == of_b
+    assert parse(page([lag], Family.B, Family.A)) == of_b
+    assert parse(text) == {**of_b, **of_c}
+
+
+def test_redpanda_names_a_task_s_producer_by_connector_and_task() -> None:
+    of_task, of_worker = (
+        MetricSample("producer-metrics", {"client-id": client}, {"record-send-total": 7})
+        for client in ("connector-producer-my-mirror-12", "connect-configs-producer")
+    )
+    found = parse(page([of_task, of_worker], Family.B))
+    assert {name for name, _ in found} == {
+        "kafka_producer_record_send_total",
+        "kafka_connector_producer_record_send_total",
+    }
+    assert [each for each in found if each[0].startswith("kafka_connector")] == [
+        ("kafka_connector_producer_record_send_total", labels(connector="my-mirror", task="12"))
+    ]
+    assert not any("kafka_connector" in name for name in names(parse(page([of_task], Family.A))))
 
 
 def test_a_state_is_a_label_of_a_series_that_is_one() -> None:

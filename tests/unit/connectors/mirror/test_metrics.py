@@ -141,7 +141,10 @@ def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> Non
     remove = totals.register(registry, "consumer", "producer", {"task": "0"})
     shown = {(each.group, *each.tags.values()): each.values for each in registry.collect()}
     assert shown["consumer-metrics", "consumer"] == {"incoming-byte-total": totals.bytes}
-    assert shown["producer-metrics", "producer"] == {"outgoing-byte-total": totals.bytes}
+    assert shown["producer-metrics", "producer"] == {
+        "outgoing-byte-total": totals.bytes,
+        "record-send-total": 7,
+    }
     assert totals.bytes > 0
     assert shown["MirrorFlow", "0"]["on-spark"] == 0.0
     totals.buffer = lambda: (30, 100)
@@ -176,7 +179,7 @@ def test_ages_and_latencies_of_all_partitions_make_the_task_s_histograms(clock: 
 def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:
     registry = MetricRegistry()
     task = TaskPartitionMetrics()
-    task.register(registry, "m-0")
+    task.register(registry, "m-0", "producer")
     task.add(("orders", 3), PartitionMetrics("a", "b", "a.orders", 3))
 
     sample = registry.collect()[0]
@@ -191,13 +194,28 @@ def test_registered_under_mirrormaker_s_tags_in_its_order() -> None:
     assert [s.group for s in registry.collect()] == [REGISTRY_GROUP]
 
 
+def test_the_producer_has_the_records_of_each_copy() -> None:
+    registry, now = MetricRegistry(), 1_700_000_000_000
+    task = TaskPartitionMetrics()
+    task.register(registry, "m-0", "producer")
+    for key, records in ((("t", 0), 3), (("t", 1), 4), (("u", 0), 5)):
+        partition = PartitionMetrics("a", "b", f"a.{key[0]}", key[1])
+        partition.acked(records, -1, now)
+        task.add(key, partition)
+    sent = [each for each in registry.collect() if each.group == "producer-topic-metrics"]
+    assert [(each.tags, each.values) for each in sent] == [
+        ({"client-id": "producer", "topic": "a.t"}, {"record-send-total": 7}),
+        ({"client-id": "producer", "topic": "a.u"}, {"record-send-total": 5}),
+    ]
+
+
 def test_the_replication_consumer_s_own_lag() -> None:
     registry = MetricRegistry()
     metrics = PartitionMetrics("a", "b", "a.t", 0, source_topic="t", client_id="a->b|x|y")
     metrics.set_lag(8, None)
     metrics.set_lag(4, None)
     task = TaskPartitionMetrics()
-    task.register(registry, "m-0")
+    task.register(registry, "m-0", "producer")
     task.add(("t", 0), metrics)
 
     consumer = next(s for s in registry.collect() if s.group == "consumer-fetch-manager-metrics")
