@@ -13,8 +13,10 @@ from confluent_kafka.admin import AdminClient
 
 from connect.clients.errors import from_librdkafka
 from connect.clients.librdkafka import factory
+from connect.clients.librdkafka.login_refusals import LoginRefusals
 from connect.clients.security.store_files import StoreFiles
-from connect.errors import ConfigError, ConnectError, DeadlineExceeded
+from connect.clock import Deadline
+from connect.errors import AuthenticationFailed, ConfigError, ConnectError, DeadlineExceeded
 
 __all__ = ["AdminConnection"]
 
@@ -22,17 +24,23 @@ _LOG = logging.getLogger(__name__)
 
 # librdkafka has a timeout of its own; this one applies only if it never answers.
 _ANSWER_GRACE_S = 5.0
+# The interval of looking for refusals while an answer is waited for.
+_LOOK_S = 0.2
 
 
 class AdminConnection:
     """An admin client made from Java client properties. Its owner calls `close`."""
 
-    def __init__(self, props: Mapping[str, str]) -> None:
+    def __init__(self, props: Mapping[str, str], *, needs_login: bool = False) -> None:
+        """Create the client. `needs_login`: calls raise `AuthenticationFailed` as soon as brokers
+        refuse the login. Otherwise they go on trying until their timeout.
+        """
         self._props = props
+        self._refusals = LoginRefusals(props) if needs_login else None
         self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
         self._stores = StoreFiles(props)
         self._renewing = threading.Lock()
-        self._client: AdminClient | None = factory.admin_client(props, log=self._log)
+        self._client: AdminClient | None = self._made()
 
     def close(self) -> None:
         """Close the connections. Later calls raise `ConnectError`."""
@@ -51,9 +59,13 @@ class AdminConnection:
     def _renew(self) -> None:
         """librdkafka reads TLS stores only when a client is made."""
         try:
-            self._client = factory.admin_client(self._props, log=self._log)
+            self._client = self._made()
         except ConfigError as error:
             _LOG.error("Keeping the admin client with the previous TLS stores: %s", error)
+
+    def _made(self) -> AdminClient:
+        overrides = {} if self._refusals is None else self._refusals.librdkafka_config()
+        return factory.admin_client(self._props, overrides=overrides, log=self._log)
 
     def _answer(
         self,
@@ -63,7 +75,7 @@ class AdminConnection:
         needs: str | None = None,
     ) -> Any:
         try:
-            return future.result(timeout + _ANSWER_GRACE_S)
+            return self._result(future, what, Deadline(timeout + _ANSWER_GRACE_S))
         except confluent_kafka.KafkaException as error:
             raise from_librdkafka(error, what, needs) from error
         except concurrent.futures.TimeoutError as error:
@@ -72,3 +84,23 @@ class AdminConnection:
             # librdkafka delivers log lines only to a poll; without one they pile up.
             if self._client is not None:
                 self._client.poll(0)
+
+    def _result(self, future: concurrent.futures.Future[Any], what: str, deadline: Deadline) -> Any:
+        """Wait for the answer. Raises `AuthenticationFailed` if brokers refuse the login."""
+        refusals = self._refusals
+        if refusals is None:
+            return future.result(deadline.remaining())
+        while True:
+            try:
+                answer = future.result(min(_LOOK_S, deadline.remaining()))
+            except concurrent.futures.TimeoutError:
+                if deadline.expired():
+                    raise
+            else:
+                refusals.answered()
+                return answer
+            if self._client is not None:
+                self._client.poll(0)
+            refusal = refusals.ask()
+            if refusal is not None:
+                raise AuthenticationFailed(f"{what} failed: {refusal}") from refusal

@@ -11,7 +11,7 @@ from connect.clients.errors import translated
 from connect.clients.librdkafka.record_sender import RecordSender, transactional_properties
 from connect.clients.transactions.remedies import transaction_timeout, with_transaction_remedy
 from connect.clock import Deadline
-from connect.errors import ConnectError
+from connect.errors import AuthenticationFailed, ConnectError
 
 __all__ = ["TransactionalSender"]
 
@@ -31,7 +31,7 @@ class TransactionalSender:
         self._id = transactional_id
         forced = transactional_properties({**properties, **_FORCED}, transactional_id)
         self._timeout_ms = transaction_timeout(forced)
-        self._sender = RecordSender(forced)
+        self._sender = RecordSender(forced, needs_login=True)
 
     def claim(self, deadline: Deadline) -> None:
         """Fence earlier producers of this transactional id and abort their open transactions."""
@@ -56,11 +56,17 @@ class TransactionalSender:
                 failures.append(error)
 
         needs = f"Write on topic {topic} and on transactional id {self._id}"
-        with translated(f"Writing to {topic} in a transaction of {self._id}", needs):
-            self._sender.producer.begin_transaction()
-            for key, value in records:
-                self._sender.send(topic, key, value, delivered)
-            self._sender.producer.commit_transaction(max(_LEAST_S, deadline.remaining()))
+        try:
+            with translated(f"Writing to {topic} in a transaction of {self._id}", needs):
+                self._sender.producer.begin_transaction()
+                for key, value in records:
+                    self._sender.send(topic, key, value, delivered)
+                self._sender.producer.commit_transaction(max(_LEAST_S, deadline.remaining()))
+        except ConnectError as error:
+            if failures and isinstance(failures[0], AuthenticationFailed):
+                # librdkafka only says that the records of the transaction were not delivered.
+                raise failures[0] from error
+            raise
         if failures:
             raise failures[0]
 
