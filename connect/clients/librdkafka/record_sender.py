@@ -156,6 +156,15 @@ class RecordSender:
         self.send(topic, key, value, delivered, **place)
         return future
 
+    def need_login(self) -> None:
+        """Raise `AuthenticationFailed` if brokers refuse the login; takes a few seconds at most.
+
+        For calls of the producer that wait for no record. Needs a sender with `needs_login`.
+        """
+        refusal = None if self._refusals is None else self._refusals.ask()
+        if refusal is not None:
+            raise refusal
+
     def flush(self, deadline: Deadline) -> bool:
         """Wait until everything queued was delivered or failed. Return False after the deadline."""
         return _flushed(self.producer, deadline.remaining())
