@@ -8,6 +8,7 @@ connection of our own is refused, too.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +17,11 @@ import confluent_kafka
 from connect.clients.config.properties import wire_settings
 from connect.clients.wire.bootstrap_probe import BootstrapProbe, why_unreachable
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import AuthenticationFailed, ConnectError
+from connect.errors import AuthenticationFailed, ConfigError, ConnectError
 
 __all__ = ["LoginRefusals"]
+
+_log = logging.getLogger(__name__)
 
 _ASK_S = 5.0
 
@@ -61,8 +64,9 @@ class LoginRefusals:
         if self._probe is None:
             if not needed:
                 return None
-            settings = wire_settings(self._properties)
-            self._probe = BootstrapProbe(settings, self._clock, lambda: None)
+            self._probe = self._new_probe()
+            if self._probe is None:
+                return None
         if not self._probe.step(needed):
             return None
         if self._probe.failure is None:
@@ -73,10 +77,23 @@ class LoginRefusals:
         """Return the refusal if the client met one, and another connection does now."""
         if not self._suspected:
             return None
-        cause = why_unreachable(self._properties, Deadline(_ASK_S, self._clock))
+        try:
+            cause = why_unreachable(self._properties, Deadline(_ASK_S, self._clock))
+        except ConfigError as error:
+            cause = error
         if cause is None:
             self._suspected = False
         return _refusal(cause)
+
+    def _new_probe(self) -> BootstrapProbe | None:
+        try:
+            settings = wire_settings(self._properties)
+        except ConfigError as error:
+            # Such as a key store that cannot be read now.
+            _log.debug("Whether brokers refuse the login cannot be asked: %s", error)
+            self._suspected = False
+            return None
+        return BootstrapProbe(settings, self._clock, lambda: None)
 
     def close(self) -> None:
         """End an attempt to connect."""

@@ -203,8 +203,8 @@ class RecordSender:
             due = due or (self._stores is not None and self._stores.changed())
             if due and (renewed := self._renewed(producer)) is not None:
                 producer, due = renewed, False
-            self._fail_refused(producer)
             try:
+                self._fail_refused(producer)
                 pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
             except confluent_kafka.KafkaException as error:
                 # The error is fatal: the next call of the producer fails with it.
@@ -212,7 +212,8 @@ class RecordSender:
                 self._stopping.wait(_POLL_S)
             except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
                 _log.exception(
-                    "%s: a delivery callback failed; this is a defect: report it with the trace",
+                    "%s: a delivery callback or the probe failed; this is a defect: report it with "
+                    "the trace",
                     self._thread.name,
                 )
         if self._refusals is not None:
