@@ -9,14 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from connect.clients.errors import from_librdkafka
+from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clients.librdkafka.login_refusals import LoginRefusals
 from connect.clients.security.store_files import StoreFiles
 from connect.clock import Deadline
-from connect.errors import AuthenticationFailed, ConfigError, ConnectError, DeadlineExceeded
+from connect.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectError,
+    DeadlineExceeded,
+    RetriableError,
+)
 
 __all__ = ["AdminConnection"]
 
@@ -26,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 _ANSWER_GRACE_S = 5.0
 # The interval of looking for refusals while an answer is waited for.
 _LOOK_S = 0.2
+# The same for metadata, whose call cannot be left. Each further call waits twice as long.
+_PATIENCE_S = 1.0
 
 
 class AdminConnection:
@@ -85,6 +93,32 @@ class AdminConnection:
             if self._client is not None:
                 self._client.poll(0)
 
+    def _metadata(self, what: str, timeout: float) -> ClusterMetadata:
+        """Return the metadata of all topics. Raises as `_answer` does."""
+        refusals, deadline = self._refusals, Deadline(timeout)
+        patience_s = timeout if refusals is None else _PATIENCE_S
+        while True:
+            client = self._open()
+            try:
+                with translated(what):
+                    found = client.list_topics(timeout=min(patience_s, deadline.remaining()))
+            except RetriableError:
+                if refusals is None or deadline.expired():
+                    raise
+            else:
+                if refusals is not None:
+                    refusals.answered()
+                return found
+            finally:
+                client.poll(0)
+            self._need_login(refusals, what)
+            patience_s *= 2
+
+    def _need_login(self, refusals: LoginRefusals, what: str) -> None:
+        refusal = refusals.ask()
+        if refusal is not None:
+            raise AuthenticationFailed(f"{what} failed: {refusal}") from refusal
+
     def _result(self, future: concurrent.futures.Future[Any], what: str, deadline: Deadline) -> Any:
         """Wait for the answer. Raises `AuthenticationFailed` if brokers refuse the login."""
         refusals = self._refusals
@@ -101,6 +135,4 @@ class AdminConnection:
                 return answer
             if self._client is not None:
                 self._client.poll(0)
-            refusal = refusals.ask()
-            if refusal is not None:
-                raise AuthenticationFailed(f"{what} failed: {refusal}") from refusal
+            self._need_login(refusals, what)

@@ -11,7 +11,7 @@ from connect.clients.errors import translated
 from connect.clients.librdkafka.record_sender import RecordSender, transactional_properties
 from connect.clients.transactions.remedies import transaction_timeout, with_transaction_remedy
 from connect.clock import Deadline
-from connect.errors import AuthenticationFailed, ConnectError, DeadlineExceeded
+from connect.errors import AuthenticationFailed, ConnectError
 
 __all__ = ["TransactionalSender"]
 
@@ -46,7 +46,7 @@ class TransactionalSender:
                 with translated(f"Claiming the transactional id {self._id}"):
                     self._sender.producer.init_transactions(slice_s)
             except ConnectError as error:
-                if not isinstance(error, DeadlineExceeded) or deadline.expired():
+                if not error.retriable or deadline.expired():
                     raise with_transaction_remedy(error, self._id, self._timeout_ms) from error
             else:
                 return

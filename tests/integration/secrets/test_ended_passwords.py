@@ -27,10 +27,17 @@ ENDS_S = 30.0
 """The session of 3 s, the refusal, a graceful stop of 5 s, and time for a busy machine."""
 
 
-@pytest.fixture
-def brokers(kafka: KafkaRuntime, logs: Path) -> Iterator[EndingPassword]:
-    with ending_password("ended", BEFORE, kafka, logs) as brokers:
+@pytest.fixture(scope="module")
+def served(kafka: KafkaRuntime, session_logs: Path) -> Iterator[EndingPassword]:
+    with ending_password("ended", BEFORE, kafka, session_logs) as brokers:
         yield brokers
+
+
+@pytest.fixture
+def brokers(served: EndingPassword) -> EndingPassword:
+    """They have the password of the start again."""
+    served.change(BEFORE)
+    return served
 
 
 @contextmanager
