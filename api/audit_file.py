@@ -35,7 +35,7 @@ class _Lines(WatchedFileHandler):
         def create(path: str, flags: int) -> int:
             return os.open(path, flags, 0o600)
 
-        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=create)
+        return open(self.baseFilename, "a", encoding="utf-8", opener=create)
 
     def write(self, line: str) -> None:
         """Append a line. An error is logged once, until writing succeeds."""
@@ -44,6 +44,8 @@ class _Lines(WatchedFileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self.reopenIfNeeded()
+            if self.stream is None:
+                return  # It was closed.
             self.stream.write(f"{record.getMessage()}\n")
             self.stream.flush()
         except (OSError, ValueError) as error:

@@ -63,9 +63,16 @@ def repeated(write: Callable[[int], object]) -> Iterator[None]:
         thread.join()
 
 
+def login(brokers: EndingPassword, password: str) -> dict[str, str]:
+    """Of the worker, and of the clients of its connectors."""
+    own = brokers.login(password)
+    prefixes = ("", "producer.", "consumer.", "admin.")
+    return {f"{prefix}{key}": value for prefix in prefixes for key, value in own.items()}
+
+
 def properties(brokers: EndingPassword, name: str, exactly_once: str) -> Mapping[str, str]:
     extra = {
-        **brokers.login(BEFORE),
+        **login(brokers, BEFORE),
         "plugin.path": str(PLUGINS),
         "exactly.once.source.support": exactly_once,
         "session.timeout.ms": "6000",
@@ -99,6 +106,6 @@ def test_a_worker_whose_password_ends_in_the_middle_of_a_write_ends_and_says_why
 
 def _starts_with_the_new_one(brokers: EndingPassword, group: Group) -> None:
     (worker,) = group.workers
-    worker.configure(brokers.login(AFTER))
+    worker.configure(login(brokers, AFTER))
     worker.start().await_ready()
     group.until_running("c", 2)
