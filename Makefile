@@ -156,7 +156,7 @@ SECURITY_TESTS := tests/unit/api/rest tests/unit/api/cli/test_secret_logs.py tes
 	tests/unit/connect/clients/security tests/unit/connect/clients/wire/test_sasl.py \
 	$(addprefix tests/unit/connect/config/test_,java_regex.py secrets.py vault.py) \
 	tests/unit/connect/runtime/test_loggers.py tests/unit/connectors/mirrormaker/test_permissions.py \
-	$(addprefix tests/integration/clients/test_,group_member.py kerberos.py rotated_certificates.py \
+	$(addprefix tests/integration/clients/test_,group_member.py kerberos.py refused_logins.py rotated_certificates.py \
 	sasl_proxy.py signed_tokens.py wire_security.py) \
 	$(addprefix tests/integration/connect/test_,kerberos.py permissions_of_stored_configs.py \
 	secrets_in_logs.py worst_patterns.py) \

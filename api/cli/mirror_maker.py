@@ -302,7 +302,7 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
         from api.dedicated.status_pages import create_app
         from api.rest.middleware import ChangeLog, SameSite
 
-        return ChangeLog(SameSite(create_app(maker), None, hosts), None)
+        return ChangeLog(SameSite(create_app(maker), None, hosts))
 
     server = ApiServer(make_app, listener, "metrics.listener")
     try:

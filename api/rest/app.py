@@ -6,7 +6,7 @@ Importing this module is slow (FastAPI), so `api.http_server` does it on its own
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
@@ -20,7 +20,7 @@ from api.rest.change_history import ChangeHistory
 from api.rest.config import RestConfig
 from api.rest.errors import add_error_handlers
 from api.rest.extensions import RestExtensions
-from api.rest.middleware import AnswerHeaders, ChangeLog, Cors, Endpoint, JaxRs, SameSite
+from api.rest.middleware import AnswerHeaders, ChangeLog, Cors, Endpoint, JaxRs, SameSite, Trail
 from api.rest.routers import (
     connectors,
     health,
@@ -39,7 +39,6 @@ from api.rest.routers import (
 )
 from api.rest.routers.mirror_internal import HerderOfFlow
 from api.rest.worker_handle import WorkerHandle
-from connectors.mirror.history.audit import AuditTrail
 
 __all__ = ["create_admin_app", "create_mirror_app", "create_rest_app"]
 
@@ -66,7 +65,7 @@ def create_rest_app(
     site: WorkerHandle,
     config: RestConfig,
     authentication: Authentication | None,
-    trail: AuditTrail | None,
+    trails: Sequence[Trail],
     extensions: RestExtensions | None = None,
 ) -> ASGIApp:
     """Create the application of the main listeners. Handlers run on worker threads."""
@@ -81,17 +80,17 @@ def create_rest_app(
     if authentication is not None:
         app = Authenticate(app, authentication)
     hosts = config.hosts if authentication is None else config.hosts.without_list()
-    app = ChangeLog(SameSite(app, config.cors, hosts), trail, ChangeHistory(site))
+    app = ChangeLog(SameSite(app, config.cors, hosts), trails, ChangeHistory(site))
     if config.cors is not None:
         app = Cors(app, config.cors)
     return AnswerHeaders(app, config.answer_headers) if config.answer_headers else app
 
 
-def create_admin_app(site: WorkerHandle, config: RestConfig, trail: AuditTrail | None) -> ASGIApp:
+def create_admin_app(site: WorkerHandle, config: RestConfig, trails: Sequence[Trail]) -> ASGIApp:
     """Create the application of `admin.listeners`: only the loggers."""
     routers = [loggers.router]
     app = JaxRs(_fastapi(site, routers), _endpoints(routers))
-    return ChangeLog(SameSite(app, None, config.hosts), trail)
+    return ChangeLog(SameSite(app, None, config.hosts), trails)
 
 
 def create_mirror_app(herder_of_flow: HerderOfFlow, config: RestConfig) -> ASGIApp:

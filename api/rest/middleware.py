@@ -25,9 +25,8 @@ from api.rest.authentication import USER
 from api.rest.config import AnswerHeader, CorsRules, HostRules
 from api.rest.errors import error_response
 from api.rest.forwarded_changes import sender_of, take_recorded
-from connectors.mirror.history.audit import AuditTrail
 
-__all__ = ["AnswerHeaders", "ChangeLog", "Cors", "Endpoint", "JaxRs", "SameSite"]
+__all__ = ["AnswerHeaders", "ChangeLog", "Cors", "Endpoint", "JaxRs", "SameSite", "Trail"]
 
 _audit = logging.getLogger("connect.audit")
 
@@ -154,16 +153,22 @@ class Changes(Protocol[F]):
     def write(self, flow: F, who: str, method: str, path: str) -> None: ...
 
 
+class Trail(Protocol):
+    """Keeps who asked for which change. Called on the server's thread; returns at once."""
+
+    def add(self, user: str, address: str, method: str, path: str, status: int) -> None: ...
+
+
 class ChangeLog:
     """Logs who asked for which change, and the result; never a body, which may hold secrets.
     Changes that were made to a flow go to `changes`, too."""
 
     def __init__(
-        self, app: ASGIApp, trail: AuditTrail | None, changes: Changes[Any] | None = None
+        self, app: ASGIApp, trails: Sequence[Trail] = (), changes: Changes[Any] | None = None
     ) -> None:
-        """`trail`: where changes are recorded besides the log."""
+        """`trails`: where changes are recorded besides the log."""
         self._app = app
-        self._trail = trail
+        self._trails = trails
         self._changes = changes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -194,8 +199,8 @@ class ChangeLog:
             client = (scope.get("client") or ("?",))[0]
             user = scope.get(USER, "-")
             _audit.info("%r at %s: %s %s: %d", user, client, scope["method"], raw, status)
-            if self._trail is not None:
-                self._trail.add(user, client, scope["method"], raw, status)
+            for trail in self._trails:
+                trail.add(user, client, scope["method"], raw, status)
         if self._changes is not None and flow is not None and status < 400 and not recorded:
             write, who = self._changes.write, sender_of(scope)
             await run_in_threadpool(write, flow, who, scope["method"], scope["path"])

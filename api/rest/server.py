@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from api.audit_file import AuditFile, open_audit_file
 from api.http_server import ApiServer
 from api.rest.authentication import authentication_of
 from api.rest.config import Listener, RestConfig
@@ -26,7 +27,7 @@ from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import show_health
 from connect.runtime.herder import Herder, statuses_of
 from connect.runtime.plugins.registry import PluginRegistry
-from connectors.mirror.history.audit import open_trail
+from connectors.mirror.history.audit import AuditTrail, open_trail
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -57,14 +58,17 @@ class RestServer:
         self._extensions = RestExtensions(
             config.extensions, props, plugins or PluginRegistry(), self._site
         )
+        self._trails: list[AuditFile | AuditTrail] = []
         try:
+            self._keep(open_audit_file(props))
+            self._keep(open_trail(props))
             self._servers = _servers(config.listeners, self._main_app, "listeners", config.tls)
             self._admin_servers = _servers(
                 config.admin_listeners or (), self._admin_app, "admin.listeners", config.admin_tls
             )
-            self._trail = open_trail(props)
         except ConfigError:
             self._extensions.close()
+            self._close_trails()
             raise
         self._hide_health: Callable[[], None] = lambda: None
 
@@ -127,8 +131,15 @@ class RestServer:
         for server in self._all():
             server.stop()
         self._extensions.close()
-        trail, self._trail = self._trail, None
+        self._close_trails()
+
+    def _keep(self, trail: AuditFile | AuditTrail | None) -> None:
         if trail is not None:
+            self._trails.append(trail)
+
+    def _close_trails(self) -> None:
+        trails, self._trails = self._trails, []
+        for trail in trails:
             trail.close()
 
     def _all(self) -> list[ApiServer]:
@@ -147,14 +158,14 @@ class RestServer:
         with self._app_lock:
             if self._app is None:
                 self._app = create_rest_app(
-                    self._site, self.config, self._authentication, self._trail, self._extensions
+                    self._site, self.config, self._authentication, self._trails, self._extensions
                 )
             return self._app
 
     def _admin_app(self) -> ASGIApp:
         from api.rest.app import create_admin_app
 
-        return create_admin_app(self._site, self.config, self._trail)
+        return create_admin_app(self._site, self.config, self._trails)
 
 
 def rest_client(config: RestConfig) -> RestClient:

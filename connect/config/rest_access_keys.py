@@ -11,6 +11,7 @@ __all__ = [
     "ADMINS",
     "ALLOWED_HOSTS",
     "ALLOWED_HOSTS_KEY",
+    "AUDIT_FILE",
     "CERTIFICATE_RULES",
     "OAUTH_PREFIX",
     "OPERATORS",
@@ -22,6 +23,7 @@ VIEWERS, OPERATORS = "rest.users.viewers", "rest.users.operators"
 ADMINS = "rest.users.admins"
 CERTIFICATE_RULES = "rest.ssl.principal.mapping.rules"
 ALLOWED_HOSTS = "rest.allowed.hosts"
+AUDIT_FILE = "rest.audit.log.file"
 OAUTH_PREFIX = "rest.oauthbearer."
 
 _LIST, _STRING, _INT = ConfigType.LIST, ConfigType.STRING, ConfigType.INT
@@ -69,6 +71,13 @@ REST_ACCESS_KEYS = (
         "`ssl.principal.mapping.rules`. Without it, certificates name no user.",
     ),
     ALLOWED_HOSTS_KEY,
+    _key(
+        AUDIT_FILE,
+        _STRING,
+        None,
+        "File to which a line is appended for each request that asks for a change. It is created "
+        "again after it was renamed. Without it, such requests are only in the log.",
+    ),
     _key(
         f"{OAUTH_PREFIX}jwks.endpoint.url",
         _STRING,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import AuthenticationFailed, ConnectError, DeadlineExceeded
 from connect.loop import BackgroundLoop, is_retriable
 from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import (
@@ -187,6 +187,8 @@ class KafkaStatusStore(StatusStore):
         self._standing: dict[bytes, _Standing] = {}
         self._unsettled = 0
         self._failed: list[_Write] = []
+        self._refused: str | None = None
+        self._stopping = False
         self._log = make_log(
             topic.name,
             client_properties,
@@ -232,6 +234,9 @@ class KafkaStatusStore(StatusStore):
         self._log.read_to_end(deadline)
 
     def stop(self, deadline: Deadline) -> None:
+        with self._changed:
+            # The brokers take nothing more until someone changes a password.
+            self._stopping = True
         self.flush(deadline)
         self._retries.stop(deadline.remaining())
         self._log.stop(deadline)
@@ -268,9 +273,11 @@ class KafkaStatusStore(StatusStore):
 
     def _settle(self, write: _Write, error: BaseException | None) -> None:
         """Handle the result of a write. Runs mostly on the producer's thread."""
-        passing = error is not None and is_retriable(error)
+        refused = isinstance(error, AuthenticationFailed)
+        passing = refused or (error is not None and is_retriable(error))
         with self._changed:
-            if passing and self._wanted(write):
+            self._say_refused(str(error) if refused else None)
+            if passing and self._wanted(write) and not (refused and self._stopping):
                 _log.debug("Retrying to write status %r: %s", write.key, error)
                 self._failed.append(write)
                 self._retries.wake()
@@ -278,13 +285,17 @@ class KafkaStatusStore(StatusStore):
             self._unsettled -= 1
             self._changed.notify_all()
         if passing:
-            _log.debug(
-                "Dropping outdated status %r, which could not be written: %s", write.key, error
-            )
+            _log.debug("Dropping status %r, which could not be written: %s", write.key, error)
         elif error is not None:
             # As in Java, the worker continues without the status, which does no harm to the
             # instance.
             _log.error("Cannot write status %r: %s", write.key, error)
+
+    def _say_refused(self, refused: str | None) -> None:
+        """Log a refused login once, until a write succeeds or fails otherwise."""
+        if refused is not None and refused != self._refused:
+            _log.error("Statuses cannot be written, trying again: %s", refused)
+        self._refused = refused
 
     def _wanted(self, write: _Write) -> bool:
         if write.instance is None or write.status is None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
-from connect.clients.groups.bootstrap_probe import need_login
 from connect.clients.librdkafka.admin import Admin
+from connect.clients.wire.bootstrap_probe import need_login
 from connect.clock import Deadline
 from connect.config.java_regex import TextPattern, literal_regex
 from connect.config.security import CLIENT_CONFIG_NAMES

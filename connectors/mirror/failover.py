@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from connect.clients.errors import broker_code, not_authorized
-from connect.clients.groups.bootstrap_probe import need_login
 from connect.clients.groups.consumer_groups import Committed, ConsumerGroups
 from connect.clients.librdkafka.admin import Admin
+from connect.clients.wire.bootstrap_probe import need_login
 from connect.clock import Deadline
 from connect.config.java_regex import TextPattern
 from connect.errors import ConnectError

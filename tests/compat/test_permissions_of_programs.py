@@ -43,6 +43,9 @@ from tests.support.security.taken_permissions_page import PAGE, AnyRow, guarded_
 from tests.support.waiting import wait_until
 
 SOON_S = 60.0
+of_jobs = pytest.mark.timeout(900)
+"""The first restore makes an archive before. Both start Spark, which took 262 s together on a busy
+machine. A program that hangs is ended before that, and then shows what it said."""
 READS = (Operation.READ, Operation.DESCRIBE)
 
 
@@ -114,6 +117,7 @@ def test_a_command_names_what_is_missing(flow: CopiedFlow, row: CommandRow) -> N
     assert of_page(row) in answer.lines
 
 
+@of_jobs
 @pytest.mark.parametrize(
     "job",
     [pytest.param(job, marks=() if job.name == "backfill" else pytest.mark.slow) for job in JOBS],
@@ -123,6 +127,7 @@ def test_a_job_needs_no_more_than_its_rows(jobs: JobFlow, job: Job) -> None:
     jobs.works(job)
 
 
+@of_jobs
 @pytest.mark.slow
 @pytest.mark.parametrize("row", list(job_rows()), ids=ids)
 def test_a_job_names_what_is_missing(jobs: JobFlow, row: JobRow) -> None:

@@ -143,7 +143,7 @@ INSIDE: dict[str, list[str]] = {
         "mirror_maker1",
     ],
     "api": [
-        "one_length http_protocol",
+        "audit_file one_length http_protocol",
         "http_server",
         "ui",
         "dashboard",

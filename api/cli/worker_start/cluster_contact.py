@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
-from connect.clients.groups.bootstrap_probe import why_unreachable
+from connect.clients.wire.bootstrap_probe import why_unreachable
 from connect.clock import Deadline
 from connect.errors import ConnectError
 

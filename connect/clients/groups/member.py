@@ -19,10 +19,10 @@ from kafka.future import Future
 
 from connect.clients.config.properties import wire_settings
 from connect.clients.errors import from_kafka_python
-from connect.clients.groups.bootstrap_probe import BootstrapProbe
 from connect.clients.groups.member_coordinator import GroupCallbacks, GroupCoordinator
 from connect.clients.groups.member_network import GroupNetwork, GroupTimeouts
 from connect.clients.groups.owner_calls import OwnerCalls
+from connect.clients.wire.bootstrap_probe import BootstrapProbe
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError
 from connect.metrics.coordinator_metrics import CoordinatorMetrics

@@ -85,10 +85,7 @@ class Admin(AdminConnection):
 
     def list_topics(self, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, int]:
         """Return every topic except the brokers' internal ones, with its number of partitions."""
-        client = self._open()
-        with translated("Listing topics"):
-            metadata = client.list_topics(timeout=timeout)
-        client.poll(0)
+        metadata = self._metadata("Listing topics", timeout)
         return {
             name: len(topic.partitions)
             for name, topic in metadata.topics.items()
@@ -398,8 +395,7 @@ class Admin(AdminConnection):
         """Refresh librdkafka's cache of leaders. Only a metadata request does that, and
         librdkafka's own request comes after minutes. The request is for all topics because asking
         for one by name may create it."""
-        with translated("Looking for the leaders of topics"):
-            self._open().list_topics(timeout=max(1.0, timeout))
+        self._metadata("Looking for the leaders of topics", max(1.0, timeout))
 
     def _listed_once(
         self, query: dict[confluent_kafka.TopicPartition, OffsetSpec], which: str, timeout: float

@@ -9,12 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from connect.clients.errors import from_librdkafka
+from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
+from connect.clients.librdkafka.login_refusals import LoginRefusals
 from connect.clients.security.store_files import StoreFiles
-from connect.errors import ConfigError, ConnectError, DeadlineExceeded
+from connect.clock import Deadline
+from connect.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectError,
+    DeadlineExceeded,
+    RetriableError,
+)
 
 __all__ = ["AdminConnection"]
 
@@ -22,17 +30,25 @@ _LOG = logging.getLogger(__name__)
 
 # librdkafka has a timeout of its own; this one applies only if it never answers.
 _ANSWER_GRACE_S = 5.0
+# The interval of looking for refusals while an answer is waited for.
+_LOOK_S = 0.2
+# The same for metadata, whose call cannot be left. Each further call waits twice as long.
+_PATIENCE_S = 1.0
 
 
 class AdminConnection:
     """An admin client made from Java client properties. Its owner calls `close`."""
 
-    def __init__(self, props: Mapping[str, str]) -> None:
+    def __init__(self, props: Mapping[str, str], *, needs_login: bool = False) -> None:
+        """Create the client. `needs_login`: calls raise `AuthenticationFailed` as soon as brokers
+        refuse the login. Otherwise they go on trying until their timeout.
+        """
         self._props = props
+        self._refusals = LoginRefusals(props) if needs_login else None
         self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
         self._stores = StoreFiles(props)
         self._renewing = threading.Lock()
-        self._client: AdminClient | None = factory.admin_client(props, log=self._log)
+        self._client: AdminClient | None = self._made()
 
     def close(self) -> None:
         """Close the connections. Later calls raise `ConnectError`."""
@@ -51,9 +67,13 @@ class AdminConnection:
     def _renew(self) -> None:
         """librdkafka reads TLS stores only when a client is made."""
         try:
-            self._client = factory.admin_client(self._props, log=self._log)
+            self._client = self._made()
         except ConfigError as error:
             _LOG.error("Keeping the admin client with the previous TLS stores: %s", error)
+
+    def _made(self) -> AdminClient:
+        overrides = {} if self._refusals is None else self._refusals.librdkafka_config()
+        return factory.admin_client(self._props, overrides=overrides, log=self._log)
 
     def _answer(
         self,
@@ -63,7 +83,7 @@ class AdminConnection:
         needs: str | None = None,
     ) -> Any:
         try:
-            return future.result(timeout + _ANSWER_GRACE_S)
+            return self._result(future, what, Deadline(timeout + _ANSWER_GRACE_S))
         except confluent_kafka.KafkaException as error:
             raise from_librdkafka(error, what, needs) from error
         except concurrent.futures.TimeoutError as error:
@@ -72,3 +92,47 @@ class AdminConnection:
             # librdkafka delivers log lines only to a poll; without one they pile up.
             if self._client is not None:
                 self._client.poll(0)
+
+    def _metadata(self, what: str, timeout: float) -> ClusterMetadata:
+        """Return the metadata of all topics. Raises as `_answer` does."""
+        refusals, deadline = self._refusals, Deadline(timeout)
+        patience_s = timeout if refusals is None else _PATIENCE_S
+        while True:
+            client = self._open()
+            try:
+                with translated(what):
+                    found = client.list_topics(timeout=min(patience_s, deadline.remaining()))
+            except RetriableError:
+                if refusals is None or deadline.expired():
+                    raise
+            else:
+                if refusals is not None:
+                    refusals.answered()
+                return found
+            finally:
+                client.poll(0)
+            self._need_login(refusals, what)
+            patience_s *= 2
+
+    def _need_login(self, refusals: LoginRefusals, what: str) -> None:
+        refusal = refusals.ask()
+        if refusal is not None:
+            raise AuthenticationFailed(f"{what} failed: {refusal}") from refusal
+
+    def _result(self, future: concurrent.futures.Future[Any], what: str, deadline: Deadline) -> Any:
+        """Wait for the answer. Raises `AuthenticationFailed` if brokers refuse the login."""
+        refusals = self._refusals
+        if refusals is None:
+            return future.result(deadline.remaining())
+        while True:
+            try:
+                answer = future.result(min(_LOOK_S, deadline.remaining()))
+            except concurrent.futures.TimeoutError:
+                if deadline.expired():
+                    raise
+            else:
+                refusals.answered()
+                return answer
+            if self._client is not None:
+                self._client.poll(0)
+            self._need_login(refusals, what)

@@ -17,9 +17,10 @@ import confluent_kafka
 
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
+from connect.clients.librdkafka.login_refusals import LoginRefusals
 from connect.clients.security.store_files import StoreFiles
 from connect.clock import Deadline
-from connect.errors import ConfigError, ConnectError
+from connect.errors import AuthenticationFailed, ConfigError, ConnectError
 from connect.log_fields import OwnedThread
 from connect.plugin import RecordMetadata
 
@@ -35,6 +36,9 @@ Delivered = Callable[[ConnectError | None, RecordMetadata | None], None]
 _POLL_S = 0.1
 _IDLE_POLL_S = 0.5
 _ANY_PARTITION = -1
+_PURGED = frozenset(
+    {confluent_kafka.KafkaError._PURGE_QUEUE, confluent_kafka.KafkaError._PURGE_INFLIGHT}
+)
 
 
 def transactional_properties(
@@ -60,9 +64,22 @@ class RecordSender:
     """
 
     def __init__(
-        self, props: Mapping[str, str], *, overrides: Mapping[str, Any] | None = None
+        self,
+        props: Mapping[str, str],
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        needs_login: bool = False,
     ) -> None:
+        """Create the producer. `props` are Java's, `overrides` librdkafka's.
+
+        `needs_login`: records that wait while brokers refuse the login fail with
+        `AuthenticationFailed`. Otherwise they wait for their delivery timeout.
+        """
         client_id = props.get("client.id", "producer")
+        self._refusals = LoginRefusals(props) if needs_login else None
+        self._refusal: AuthenticationFailed | None = None
+        if self._refusals is not None:
+            overrides = {**self._refusals.librdkafka_config(), **(overrides or {})}
         self._librdkafka_log = factory.LibrdkafkaLog(client_id)
         self._make = partial(factory.producer, props, overrides=overrides, log=self._librdkafka_log)
         self._stores = None if props.get("transactional.id") else StoreFiles(props)
@@ -108,10 +125,9 @@ class RecordSender:
             error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message
         ) -> None:
             if error is not None:
-                delivered(
-                    from_librdkafka(error, f"Producing to {topic}", f"Write on topic {topic}"), None
-                )
+                delivered(self._failure(error, topic), None)
             else:
+                self._accepted()
                 delivered(None, _metadata(message))
 
         with translated(f"Producing to {topic}"), self._sending:
@@ -139,6 +155,15 @@ class RecordSender:
 
         self.send(topic, key, value, delivered, **place)
         return future
+
+    def need_login(self) -> None:
+        """Raise `AuthenticationFailed` if brokers refuse the login; takes a few seconds at most.
+
+        For calls of the producer that wait for no record. Needs a sender with `needs_login`.
+        """
+        refusal = None if self._refusals is None else self._refusals.ask()
+        if refusal is not None:
+            raise refusal
 
     def flush(self, deadline: Deadline) -> bool:
         """Wait until everything queued was delivered or failed. Return False after the deadline."""
@@ -179,6 +204,7 @@ class RecordSender:
             if due and (renewed := self._renewed(producer)) is not None:
                 producer, due = renewed, False
             try:
+                self._fail_refused(producer)
                 pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
             except confluent_kafka.KafkaException as error:
                 # The error is fatal: the next call of the producer fails with it.
@@ -186,9 +212,32 @@ class RecordSender:
                 self._stopping.wait(_POLL_S)
             except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
                 _log.exception(
-                    "%s: a delivery callback failed; this is a defect: report it with the trace",
+                    "%s: a delivery callback or the probe failed; this is a defect: report it with "
+                    "the trace",
                     self._thread.name,
                 )
+        if self._refusals is not None:
+            self._refusals.close()
+
+    def _fail_refused(self, producer: confluent_kafka.Producer) -> None:
+        """Fail all records that wait, if brokers refuse the login."""
+        if self._refusals is None:
+            return
+        refusal = self._refusals.step(waiting=len(producer) > 0)
+        if refusal is not None:
+            self._refusal = refusal
+            producer.purge()
+
+    def _failure(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
+        what = f"Producing to {topic}"
+        if self._refusal is not None and error.code() in _PURGED:
+            return AuthenticationFailed(f"{what} failed: {self._refusal}")
+        return from_librdkafka(error, what, f"Write on topic {topic}")
+
+    def _accepted(self) -> None:
+        self._refusal = None
+        if self._refusals is not None:
+            self._refusals.answered()
 
     def _renewed(self, producer: confluent_kafka.Producer) -> confluent_kafka.Producer | None:
         """Return the producer to serve from now on; None while records wait for the old one."""

@@ -19,7 +19,13 @@ from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry
 from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
+from connect.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectError,
+    DeadlineExceeded,
+    RetriableError,
+)
 from connect.log_fields import OwnedThread
 from connect.loop import Backoff, retry
 from connect.plugin import RecordMetadata
@@ -140,7 +146,8 @@ class TopicLog:
 
     `send` and `read_to_end` are safe from any thread. `on_record` is called on the reading thread,
     in each partition's order. An exception from it ends the log, and later calls raise it. If
-    brokers refuse reads, calls raise that error while reading is retried.
+    brokers refuse reads, calls raise that error while reading is retried. If they refuse the login,
+    calls and pending sends fail with `AuthenticationFailed`, and later ones try again.
 
     `client_properties` are Java client properties for reading, writing and administration. The
     settings that the log depends on are forced; `producer_properties` may override those of its
@@ -205,7 +212,7 @@ class TopicLog:
 
     def start(self, deadline: Deadline) -> None:
         """Create or check the topic, and read it to its current end."""
-        self._admin = Admin(self._admin_properties)
+        self._admin = Admin(self._admin_properties, needs_login=True)
         if self._create is not None:
             ensure_compacted_topic(self._admin, self._create, deadline)
         backoff = Backoff(0.02, 1.0)
@@ -235,7 +242,8 @@ class TopicLog:
             if self._failure is not None:
                 what, why = f"Reading topic {self._topic} failed", str(self._failure)
                 text = why if why.startswith(what) else f"{what}: {why}"
-                raise ConnectError(text) from self._failure
+                refused = isinstance(self._failure, AuthenticationFailed)
+                raise (AuthenticationFailed if refused else ConnectError)(text) from self._failure
             if self._reached(ends):
                 return
         if self._stopping.is_set():
@@ -286,7 +294,9 @@ class TopicLog:
             if self._stopping.is_set():
                 raise ConnectError(f"The log of topic {self._topic} is closed")
             if self._sender is None:
-                self._sender = RecordSender({**self._properties, **self._producer_properties})
+                self._sender = RecordSender(
+                    {**self._properties, **self._producer_properties}, needs_login=True
+                )
             return self._sender
 
     def _beginnings(self, deadline: Deadline) -> dict[int, int]:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 import confluent_kafka
 
-from connect.clients.groups.bootstrap_probe import need_resolvable
+from connect.clients.wire.bootstrap_probe import need_resolvable
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, TaskFailed
 from connect.loop import Backoff, is_retriable

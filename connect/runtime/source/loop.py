@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connect.clients.groups.bootstrap_probe import need_resolvable
+from connect.clients.wire.bootstrap_probe import need_resolvable
 from connect.clock import Clock, Deadline
 from connect.data.transforms.chain import TransformChain
 from connect.errors import ConnectError

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from enum import Enum
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import ConnectError
+from connect.errors import AuthenticationFailed, ConnectError
 from connect.loop import is_retriable
 from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import StoredOffset
@@ -90,7 +90,10 @@ class OffsetCommitter:
         return done
 
     def turn(self) -> None:
-        """Do the steps that are possible now. Raises fatal errors of gathering or storing."""
+        """Do the steps that are possible now.
+
+        Raises fatal errors of gathering or storing, but a refused login is only a `trouble`.
+        """
         if self._step is _Step.IDLE and (self._requests or self._clock.monotonic() >= self._due):
             self._begin()
         if self._gathering is not None and self._gathering.done():
@@ -158,7 +161,9 @@ class OffsetCommitter:
         error = stored.exception()
         if error is not None:
             self._writer.failed()
-            self._fail("stored", error)
+            # A worker ends when its group refuses the login, and its successor reads the config
+            # again; until then the task does what it can.
+            self._fail("stored", error, passing=isinstance(error, AuthenticationFailed))
             return
         self._writer.flushed()
         self._succeed()
@@ -173,14 +178,14 @@ class OffsetCommitter:
         for waiting in answering:
             waiting.set_result(None)
 
-    def _fail(self, what: str, error: BaseException) -> None:
+    def _fail(self, what: str, error: BaseException, *, passing: bool = False) -> None:
         self._idle()
         self.failures += 1
         self._measure(success=False)
         answering, self._answering = self._answering, []
         for waiting in answering:
             waiting.set_exception(error)
-        if not is_retriable(error):
+        if not passing and not is_retriable(error):
             raise error
         self.trouble = f"The task's source offsets could not be {what}: {error}"
         _log.warning("Source offsets of %s could not be %s: %s", self._name, what, error)

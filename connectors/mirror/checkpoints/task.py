@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from connect.clients.errors import broker_code
 from connect.clients.groups.consumer_groups import ConsumerGroups
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.errors import ConnectError
+from connect.errors import AuthenticationFailed, ConnectError
 from connect.log_fields import add_log_fields
 from connect.loop import BackgroundLoop
 from connect.plugin import RecordMetadata, SourceRecord, SourceTask
@@ -277,7 +277,7 @@ class MirrorCheckpointTask(SourceTask):
         try:
             self._reader.run(Deadline(_LOAD_S))
         except ConnectError as error:
-            if error.retriable or self._stopping:
+            if error.retriable or isinstance(error, AuthenticationFailed) or self._stopping:
                 raise
             # As in Java: a task without its own checkpoints must not use old syncs, which could
             # move groups back.

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from connect.clients.errors import error_from_code
-from connect.clients.groups.bootstrap_probe import need_login
 from connect.clients.librdkafka.admin import Admin
+from connect.clients.wire.bootstrap_probe import need_login
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, RetriableError
 from connect.protocol.error_codes import ErrorCode

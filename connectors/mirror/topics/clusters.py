@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connect.clients.groups.bootstrap_probe import why_unreachable
 from connect.clients.librdkafka.admin import Admin
+from connect.clients.wire.bootstrap_probe import why_unreachable
 from connect.clock import Deadline
 from connect.errors import BrokerUnavailable, DeadlineExceeded, RetriableError
 from connectors.mirror.config.source import SourceConfig

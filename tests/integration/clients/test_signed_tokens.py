@@ -12,10 +12,10 @@ from confluent_kafka import TopicPartition
 from kafka.protocol.metadata import MetadataRequest
 
 from connect.clients.config.properties import wire_settings
-from connect.clients.groups.bootstrap_probe import why_unreachable
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import consumer
 from connect.clients.librdkafka.record_sender import RecordSender
+from connect.clients.wire.bootstrap_probe import why_unreachable
 from connect.clients.wire.connection import open_connection
 from connect.clock import Deadline
 from connect.errors import AuthenticationFailed, ConnectError

@@ -7,26 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
 
-from deploy.brokers import KafkaCluster, KafkaRuntime
+from deploy.brokers import KafkaRuntime
 from tests.support.flows.mirrored import MirroredFlow, assert_equal_logs, running, stop_cleanly
 from tests.support.records.producing import numbered, produce
-from tests.support.records.topics import admin
 from tests.support.rest import call
 from tests.support.security.canaries import Canaries
+from tests.support.security.ending_password import EndingPassword, ending_password
 from tests.support.security.vault import VaultServer
-from tests.support.served import health_of, settled_rebalances
+from tests.support.served import health_of
 from tests.support.waiting import wait_until
 
-LISTENER, USER = "SASL", "ali"
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-SESSION_MS, LEASE_S = 3_000, 5
-ITERATIONS = 4_096
+LEASE_S = 5
 COUNT, WAIT_S = 20, 60.0
 PATH = "secret/data/mirror"
 PAGES = ("/", "/metrics?family=A,B,C", "/health", "/mirrors", "/admin/loggers")
@@ -43,42 +35,15 @@ def before(canaries: Canaries) -> str:
 
 
 @pytest.fixture
-def brokers(before: str, kafka: KafkaRuntime, logs: Path) -> Iterator[KafkaCluster]:
-    prefix = f"listener.name.{LISTENER.lower()}"
-    with KafkaCluster(
-        name="vault",
-        kafka=kafka,
-        logs=logs,
-        listeners={LISTENER: "SASL_PLAINTEXT"},
-        properties={
-            f"{prefix}.sasl.enabled.mechanisms": "SCRAM-SHA-256",
-            f"{prefix}.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
-            # Who logged in with the old password has to log in again soon.
-            f"{prefix}.connections.max.reauth.ms": str(SESSION_MS),
-            "log.retention.ms": "-1",
-        },
-        format_arguments=["--add-scram", f"SCRAM-SHA-256=[name={USER},password={before}]"],
-    ) as cluster:
-        yield cluster
+def brokers(before: str, kafka: KafkaRuntime, logs: Path) -> Iterator[EndingPassword]:
+    with ending_password("vault", before, kafka, logs) as brokers:
+        yield brokers
 
 
-def change_password(cluster: KafkaCluster, password: str) -> None:
-    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, ITERATIONS)
-    change = UserScramCredentialUpsertion(USER, info, password.encode())
-    client = admin(cluster.bootstrap_servers)
-    for changed in client.alter_user_scram_credentials([change]).values():
-        changed.result(WAIT_S)
-
-
-def properties(flow: MirroredFlow, vault: VaultServer, listener: str) -> dict[str, str]:
-    login = {
-        "bootstrap.servers": flow.source.bootstrap(LISTENER),
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-256",
-        "sasl.jaas.config": (
-            f'{SCRAM} required username="{USER}" password="${{vault:secret/mirror:password}}";'
-        ),
-    }
+def properties(
+    brokers: EndingPassword, flow: MirroredFlow, vault: VaultServer, listener: str
+) -> dict[str, str]:
+    login = brokers.login("${vault:secret/mirror:password}")
     (token,) = vault.tokens
     return flow.properties(
         {
@@ -93,14 +58,14 @@ def properties(flow: MirroredFlow, vault: VaultServer, listener: str) -> dict[st
 
 
 def test_a_password_that_changes_in_vault_is_taken_up_and_never_shown(
-    brokers: KafkaCluster,
+    brokers: EndingPassword,
     canaries: Canaries,
     before: str,
     tmp_path: Path,
     logs: Path,
     listener: str,
 ) -> None:
-    flow, log = MirroredFlow(brokers, brokers), logs / "mirror.log"
+    flow, log = MirroredFlow(brokers.cluster, brokers.cluster), logs / "mirror.log"
     topic = flow.topic()
     produce(flow.source_servers, topic, numbered(COUNT))
 
@@ -112,16 +77,14 @@ def test_a_password_that_changes_in_vault_is_taken_up_and_never_shown(
         vault.tokens = {canaries.new("Vault's token")}
         vault.lease_s = LEASE_S
         vault.secrets[PATH] = {"data": {"password": before}}
-        given = properties(flow, vault, listener)
+        given = properties(brokers, flow, vault, listener)
         with running(given, tmp_path, log) as mirror:
             flow.wait_records(topic, [COUNT])
-            # A worker that is writing when its password ends waits for its client to give up.
-            settled_rebalances(listener)
             pid, level = mirror.pid, {"level": "TRACE"}
             assert call(listener, "PUT", "/admin/loggers/root", level).status == 200
 
             after = canaries.new("the password after")
-            change_password(brokers, after)
+            brokers.change(after)
             vault.secrets[PATH] = {"data": {"password": after}}
             restarted = f"{flow.a}->{flow.b}: restarted"
             wait_until(lambda: restarted in log.read_text(), WAIT_S, "the new one is taken up")

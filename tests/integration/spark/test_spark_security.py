@@ -54,8 +54,8 @@ class Secured:
 
     def login(self, mechanism: str) -> tuple[str, dict[str, str]]:
         """The listener, and client properties besides those of the trust store."""
-        if mechanism == "SCRAM":
-            return "SECURE", scram()
+        if mechanism == "PLAIN" or mechanism.startswith("SCRAM"):
+            return "SECURE", password(mechanism)
         if mechanism == "delegation token":
             return "SECURE", self.tokens.create().login()
         if mechanism == "client credentials":
@@ -79,11 +79,11 @@ class Secured:
         }
 
 
-def scram() -> dict[str, str]:
-    module = f"{LOGIN}.scram.ScramLoginModule"
+def password(mechanism: str) -> dict[str, str]:
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     return {
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": f'{module} required username="ali" password="{SECRET}";',
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{LOGIN}.{module} required username="ali" password="{SECRET}";',
     }
 
 
@@ -131,7 +131,7 @@ def secured(
         )
         python = bare_python(folder / "python")
         spark = stack.enter_context(SparkCluster(1, path=[python], logs=session_logs))
-        owner = {**scram(), "security.protocol": "SASL_PLAINTEXT"}
+        owner = {**password("SCRAM-SHA-512"), "security.protocol": "SASL_PLAINTEXT"}
         tokens = DelegationTokens(kafka, cluster.bootstrap("OPEN"), owner, folder)
         yield Secured(cluster, spark, issuer, tokens, folder, server)
 
@@ -139,7 +139,9 @@ def secured(
 @pytest.mark.parametrize(
     "mechanism",
     [
-        "SCRAM",
+        "PLAIN",
+        "SCRAM-SHA-256",
+        "SCRAM-SHA-512",
         "delegation token",
         "client credentials",
         "assertion",

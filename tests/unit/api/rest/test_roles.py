@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import sqlite3
 import ssl
@@ -211,6 +212,45 @@ def test_the_log_says_who_changed_what(
         "'vera' at 127.0.0.1: DELETE /connectors/c%0Aforged: 403",
     ]
     assert "canary" not in caplog.text
+
+
+def test_a_file_has_every_change_also_repeated_and_after_a_rotation(
+    tmp_path: Path, herder: InMemoryHerder, props: dict[str, str]
+) -> None:
+    path, rotated = tmp_path / "audit.log", tmp_path / "audit.log.1"
+    given = {**LISTENER, **props, "rest.audit.log.file": str(path)}
+    server = RestServer(given, MetricRegistry(), {})
+    try:
+        server.bind()
+        server.start()
+        server.herder_started(herder)
+        url = server.advertised_url
+        for _ in range(5):
+            call(url, "DELETE", "/connectors/c?secret=query-canary", None, credentials(VIEWER))
+        call(url, "GET", "/connectors", None, credentials(VIEWER))
+        path.rename(rotated)
+        body = {"connector.class": "C", "password": "body-canary"}
+        headers = {**credentials(ADMIN), "Content-Type": "application/json"}
+        call(url, "PUT", "/connectors/c/config", body, headers)
+    finally:
+        server.stop()
+    before, after = ([json.loads(line) for line in each.read_text().splitlines()]
+                     for each in (rotated, path))  # fmt: skip
+    times = [each.pop("time") for each in (*before, *after)]
+    assert times == sorted(times)
+    refused = {"user": VIEWER, "method": "DELETE", "path": "/connectors/c", "status": 403}
+    assert before == [{**refused, "address": "127.0.0.1"}] * 5
+    assert [(each["user"], each["status"]) for each in after] == [(ADMIN, 201)]
+    assert "canary" not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_for_changes_that_cannot_be_written_prevents_the_start(
+    tmp_path: Path, props: dict[str, str]
+) -> None:
+    given = {**LISTENER, **props, "rest.audit.log.file": str(tmp_path / "none" / "audit.log")}
+    with pytest.raises(ConfigError, match=r"rest\.audit\.log\.file: cannot be written"):
+        RestServer(given, MetricRegistry(), {})
 
 
 def test_changes_are_rows_of_the_history_where_the_worker_has_one(

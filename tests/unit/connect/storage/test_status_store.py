@@ -9,7 +9,7 @@ import pytest
 
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import Deadline
-from connect.errors import BrokerUnavailable
+from connect.errors import AuthenticationFailed, BrokerUnavailable, ConnectError
 from connect.plugin import RecordMetadata
 from connect.storage.instance_id import InstanceId, State
 from connect.storage.status_records import (
@@ -47,10 +47,14 @@ class Log:
 
     def fail_then_retry(self) -> None:
         """No broker answers what is under way; the store then writes it again if it still wants."""
-        failed, self.silent = self.silent or [], None
-        for sent in failed:
-            sent.set_exception(BrokerUnavailable("no broker answers"))
+        self.fail(BrokerUnavailable("no broker answers"))
+        self.silent = None
         self.store._write_again()
+
+    def fail(self, error: ConnectError) -> None:
+        failed, self.silent = self.silent or [], []
+        for sent in failed:
+            sent.set_exception(error)
 
     def read_all(self) -> None:
         while self.read < len(self.written):
@@ -149,3 +153,28 @@ def test_a_deleted_topic_is_reported_whoever_deleted_it() -> None:
     log.read_all()
     assert told == [("c", "t")]
     assert log.store.get_topic("c", "t") is None
+
+
+def test_a_status_waits_while_the_login_is_refused_which_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = Log()
+    log.silent = []
+    log.store.put(CONNECTOR, status(State.RUNNING))
+    for _ in range(3):
+        log.fail(AuthenticationFailed("SASL PLAIN was refused"))
+        log.store._write_again()
+    assert caplog.text.count("SASL PLAIN was refused") == 1
+    log.fail_then_retry()
+    log.read_all()
+    assert log.store.get(CONNECTOR) == status(State.RUNNING)
+    assert log.store.flush(Deadline(0.0))
+
+
+def test_a_stop_does_not_wait_for_a_login_that_is_refused() -> None:
+    log = Log()
+    log.silent = []
+    log.store.put(CONNECTOR, status(State.RUNNING))
+    log.store._stopping = True
+    log.fail(AuthenticationFailed("SASL PLAIN was refused"))
+    assert log.store.flush(Deadline(0.0))

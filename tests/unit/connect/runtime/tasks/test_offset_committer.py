@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from connect.clock import Deadline
-from connect.errors import BrokerUnavailable, ConnectError
+from connect.errors import AuthenticationFailed, BrokerUnavailable, ConnectError
 from connect.plugin import StoredOffset
 from connect.runtime.tasks.offset_committer import OffsetCommitter
 from connect.storage.offset_writer import OffsetWriter
@@ -139,6 +139,17 @@ def test_a_fatal_failure_reaches_the_task(bench: Bench) -> None:
     bench.gathered[-1].set_exception(ConnectError("the sync topic is gone"))
     with pytest.raises(ConnectError, match="sync topic is gone"):
         bench.committer.turn()
+
+
+def test_a_refused_login_is_a_trouble_and_the_offsets_come_again(bench: Bench) -> None:
+    bench.due()
+    bench.gather_done(42)
+    bench.store_done(AuthenticationFailed("SASL PLAIN was refused"))
+    assert "SASL PLAIN was refused" in (bench.committer.trouble or "")
+    bench.due()
+    bench.gather_done()
+    bench.store_done()
+    assert (bench.committer.trouble, bench.committed) == (None, 1)
 
 
 def test_a_slow_commit_is_said_once_and_goes_on(

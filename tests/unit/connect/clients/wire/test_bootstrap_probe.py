@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.clients.groups.bootstrap_probe import need_resolvable
+from connect.clients.wire.bootstrap_probe import need_resolvable
 from connect.clock import Deadline
 from connect.errors import ConfigError
 
