@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic
 
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from deploy.brokers import KafkaCluster, KafkaRuntime
@@ -16,7 +15,8 @@ from tests.support.copier.copying import CopyRun
 from tests.support.records.losing import delete_records, delete_topic
 from tests.support.records.producing import numbered, produce
 from tests.support.records.reading import numbers, read_partition
-from tests.support.records.topics import admin, create_topic, end_offset, unique
+from tests.support.records.topics import create_topic, end_offset
+from tests.support.records.unclean import doubled, elect_uncleanly, in_sync, unclean_cluster
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
@@ -134,48 +134,10 @@ def test_a_target_topic_created_again_unseen(source: str, target: str, policy: L
         assert found == list(range(100, 120))
 
 
-def elect_uncleanly(cluster: KafkaCluster, topics: list[str], survivor: int) -> None:
-    """Have a replica lead that has not all records, as it is the only one left."""
-    client = admin(cluster.bootstrap_servers)
-
-    def elected() -> bool:
-        found = client.list_topics(timeout=TIMEOUT_S).topics
-        return all(
-            topic in found and found[topic].partitions[0].leader == survivor for topic in topics
-        )
-
-    wait_until(elected, 4 * TIMEOUT_S, "the replica that has not all leads")
-
-
-def in_sync(cluster: KafkaCluster, topics: list[str], replicas: set[int]) -> None:
-    client = admin(cluster.bootstrap_servers)
-
-    def agreed() -> bool:
-        found = client.list_topics(timeout=TIMEOUT_S).topics
-        return all(
-            topic in found and set(found[topic].partitions[0].isrs) == replicas for topic in topics
-        )
-
-    wait_until(agreed, 4 * TIMEOUT_S, f"only {replicas} are in sync")
-
-
 @pytest.fixture(scope="module")
 def unclean(kafka: KafkaRuntime, session_logs: Path) -> Iterator[KafkaCluster]:
-    """Topics that `doubled` makes have replicas on nodes 2 and 3; node 1 keeps the quorum."""
-    properties = {"unclean.leader.election.enable": "true"}
-    with KafkaCluster(
-        3, name="unclean", properties=properties, kafka=kafka, logs=session_logs
-    ) as c:
-        yield c
-
-
-def doubled(cluster: KafkaCluster) -> str:
-    """A topic whose two replicas are on nodes 2, which leads, and 3."""
-    topic = unique("doubled")
-    client = admin(cluster.bootstrap_servers)
-    client.create_topics([NewTopic(topic, 1, replica_assignment=[[2, 3]])])[topic].result(TIMEOUT_S)
-    in_sync(cluster, [topic], {2, 3})
-    return topic
+    with unclean_cluster(kafka, session_logs) as made:
+        yield made
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ INSIDE: dict[str, list[str]] = {
         "plugins",
     ],
     "connectors.mirror.copy": [
-        "memory rate_limiter topic_looks",
+        "known_logs memory rate_limiter topic_looks",
         "batches",
         "partition settings",
         "copied_ranges quarantine",

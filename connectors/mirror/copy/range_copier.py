@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
-from uuid import UUID
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import DeadlineExceeded, RetriableError
@@ -27,6 +26,7 @@ from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.copy.context import CopyListener, EngineEnvironment
 from connectors.mirror.copy.copied_ranges import CopiedRange, CopiedRanges
 from connectors.mirror.copy.engine import CopyEngine
+from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.metrics import PartitionMetrics
@@ -40,7 +40,6 @@ __all__ = [
     "RangeReport",
     "SourceRange",
     "copy_ranges",
-    "ids_in_text",
 ]
 
 _TURN_S = 0.2
@@ -64,29 +63,14 @@ metadata of deleted topics."""
 @dataclass(frozen=True, slots=True)
 class SourceRange:
     """Source offsets `start` (first) to `end` (exclusive) of a partition, to be copied to the
-    partition `target`. `end` is not beyond the offsets that consumers can read. `source_ids`,
-    `target_ids`: as `ids_in_text`. If they are not given, the first IDs seen are taken as right."""
+    partition `target`. `end` is not beyond the offsets that consumers can read. `known`: a
+    `KnownLogs` as text; empty: nothing is known, and the logs as they are first seen are right."""
 
     source: TopicPartition
     target: TopicPartition
     start: int
     end: int
-    source_ids: Sequence[str] = ()
-    target_ids: Sequence[str] = ()
-
-
-def ids_in_text(current: UUID | None, former: Sequence[UUID]) -> Sequence[str]:
-    """Return a topic's ID (empty if it is not known), then those of deleted topics of its name,
-    which a broker with old metadata may still return."""
-    if current is None and not former:
-        return ()
-    return ("" if current is None else current.hex, *(each.hex for each in former))
-
-
-def _ids_of_text(ids: Sequence[str]) -> tuple[UUID | None, tuple[UUID, ...]]:
-    """Return the current ID, and the former ones, of an `ids_in_text`."""
-    found = [UUID(hex=each) if each else None for each in ids] or [None]
-    return found[0], tuple(each for each in found[1:] if each is not None)
+    known: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +80,7 @@ class RangeProgress:
     were copied. `records`: acknowledged ones; `shallow_records` of them were forwarded as bytes, in
     `shallow_batches`. `throttled_ms`: how long a rate limit delayed its records; `limited_by`: the
     last such limit. Offsets of the source and the newest timestamp are -1 if not known. `dropped`:
-    records that transformations left out."""
+    records that transformations left out. `known`: as in `SourceRange`, at `position`."""
 
     range: SourceRange
     position: int
@@ -113,6 +97,7 @@ class RangeProgress:
     throttled_ms: int = 0
     limited_by: str | None = None
     dropped: int = 0
+    known: str = ""
 
     @property
     def done(self) -> bool:
@@ -324,8 +309,8 @@ class _Job:
                 end=None if self.follow else wanted.end,
                 change=self.changes.get(wanted.source),
             )
-            partition.source_topic_id, partition.former_source_ids = _ids_of_text(wanted.source_ids)
-            partition.target_topic_id, partition.former_target_ids = _ids_of_text(wanted.target_ids)
+            if wanted.known:
+                partition.know(KnownLogs.of_text(wanted.known))
             if not self.starts_stored:
                 partition.stored(UNKNOWN)
         self._engine.watch(topics)
@@ -405,6 +390,7 @@ def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> R
         int(figures["throttle-time-ms"]),
         partition.limited_by,
         partition.metrics.dropped_count,
+        partition.known(position).to_text(),
     )
 
 

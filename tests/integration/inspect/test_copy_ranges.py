@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,6 +21,7 @@ from connect.errors import DeadlineExceeded
 from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.rates import NO_LIMITS, FlowLimits, parse_topic_rate
 from connectors.mirror.copy.batches.choice import CopyOptions
+from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.range_copier import (
     CopyStopped,
     RangeCopier,
@@ -27,11 +29,11 @@ from connectors.mirror.copy.range_copier import (
     RangeReport,
     SourceRange,
     copy_ranges,
-    ids_in_text,
 )
 from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.copy.throttle import TOPIC_LIMIT
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
+from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster
@@ -319,6 +321,12 @@ def watched(servers: str, topic: str) -> Iterator[Callable[[], UUID]]:
         link.close()
 
 
+def known_logs(**facts: Any) -> str:
+    """These facts, and no others."""
+    none = LogIdentity(0, 0, -1, None, None, (), ())
+    return KnownLogs(replace(none, **facts)).to_text()
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_a_topic_that_is_known_to_be_created_again_is_no_loss(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, side: str
@@ -352,10 +360,9 @@ def test_a_topic_that_is_known_to_be_created_again_is_no_loss(
             if side == "source":
                 produce(source, topic, numbered(100))
             wait_until(lambda: renewed() != before, STALL_S, "another ID")
-            ids = ids_in_text(renewed(), [before])
-        known = {f"{side}_ids": ids}
+            known = {f"{side}_topic_id": renewed(), f"former_{side}_ids": (before,)}
         copier.copy(
-            [SourceRange((topic, 0), (copy, 0), 0, 101, **known)],
+            [SourceRange((topic, 0), (copy, 0), 0, 101, known_logs(**known))],
             noted.add,
             stop=noted.stop,
             stall_s=STALL_S,
@@ -384,10 +391,74 @@ def test_a_topic_created_again_after_the_range_was_chosen_ends_it(
     copier = RangeCopier(replace(made, losses=LossPolicies(LossPolicy.COPY)), starts_stored=True)
     noted = Noted()
     try:
-        wanted = SourceRange((topic, 0), (copy, 0), 50, 100, (), ids_in_text(before, []))
+        known = known_logs(target_topic_id=before, target_end=50)
+        wanted = SourceRange((topic, 0), (copy, 0), 50, 100, known)
         copier.copy([wanted], noted.add, stop=noted.stop, stall_s=STALL_S)
     finally:
         copier.close()
-    assert [(loss.kind, loss.resume) for loss in copier.losses] == [(LossKind.TARGET_RECREATED, 0)]
+    (loss,) = copier.losses
+    assert (loss.kind, loss.end, loss.resume) == (LossKind.TARGET_RECREATED, 50, 0)
     assert noted.progress[0].position == 0
     assert end_offset(target, copy) == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "policy", "told", "position"),
+    [
+        ({"target_end": 80}, LossPolicy.REPORT, (LossKind.TARGET_LOSS, 0, 80, 50), 100),
+        ({"target_end": 80}, LossPolicy.COPY, (LossKind.TARGET_LOSS, 0, 80, 0), 0),
+        ({"target_end": 80}, LossPolicy.FAIL, (LossKind.TARGET_LOSS, 0, 80, None), 50),
+        ({"epochs": ((0, 0),)}, LossPolicy.REPORT, (LossKind.TRUNCATION, 100, 150, 100), 100),
+        ({"epochs": ((0, 0),)}, LossPolicy.COPY, (LossKind.TRUNCATION, 100, 150, 0), 0),
+        ({"epochs": ((0, 0),)}, LossPolicy.FAIL, (LossKind.TRUNCATION, 100, 150, None), 150),
+    ],
+)
+def test_a_log_that_ends_before_what_is_known_of_it_has_lost_records(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    facts: Mapping[str, object],
+    policy: LossPolicy,
+    told: tuple[LossKind, int, int, int | None],
+    position: int,
+) -> None:
+    """The range ends where a loss moves it back: the caller has to store that first."""
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, numbered(100))
+    made = settings(source_cluster, target_cluster)
+    copier = RangeCopier(replace(made, losses=LossPolicies(policy)), starts_stored=True)
+    noted = Noted()
+    start, end = (150, 151) if "epochs" in facts else (50, 100)
+    try:
+        wanted = SourceRange((topic, 0), (copy, 0), start, end, known_logs(**facts))
+        copier.copy([wanted], noted.add, stop=noted.stop, stall_s=STALL_S, most_s=3.0)
+    finally:
+        copier.close()
+    (loss,) = copier.losses
+    assert (loss.kind, loss.first, loss.end, loss.resume) == told
+    assert noted.progress[0].position == position
+
+
+def test_what_one_job_saw_is_all_that_the_next_has_to_know(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster
+) -> None:
+    source, target = source_cluster.bootstrap_servers, target_cluster.bootstrap_servers
+    topic, copy = create_topic(source), create_topic(target)
+    produce(source, topic, numbered(100))
+    noted = Noted()
+    known = ""
+    for start in (0, 50):
+        copier = RangeCopier(settings(source_cluster, target_cluster), starts_stored=True)
+        try:
+            wanted = SourceRange((topic, 0), (copy, 0), start, start + 50, known)
+            copier.copy([wanted], noted.add, stop=noted.stop, stall_s=STALL_S)
+        finally:
+            copier.close()
+        assert copier.losses == []
+        known = noted.progress[0].known
+    seen = KnownLogs.of_text(known)
+    assert (seen.facts.position, seen.facts.target_end) == (100, 100)
+    assert seen.facts.epochs == ((0, 0),)
+    assert (seen.source_checked, seen.target_checked) == (0, 0)
+    assert seen.facts.source_topic_id is not None
+    assert seen.facts.target_topic_id is not None

@@ -21,6 +21,7 @@ from uuid import UUID
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.batches.transformed import ChangeRecord
+from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
@@ -311,6 +312,20 @@ class PartitionCopy(TargetPartition):
             self.former_source_ids,
             self.former_target_ids,
         )
+
+    def know(self, known: KnownLogs) -> None:
+        """Set what an earlier job knew of the logs. Call it before anything is fetched."""
+        facts = known.facts
+        self.source_topic_id, self.target_topic_id = facts.source_topic_id, facts.target_topic_id
+        self.former_source_ids = facts.former_source_ids
+        self.former_target_ids = facts.former_target_ids
+        self.epochs = LeaderEpochCache(facts.epochs)
+        self.target_end, self.anchors = facts.target_end, list(facts.anchors)
+        self.source_checked, self.target_checked = known.source_checked, known.target_checked
+
+    def known(self, position: int) -> KnownLogs:
+        """Return what the next job that starts at this position has to know of the logs."""
+        return KnownLogs(self.facts(position), self.source_checked, self.target_checked)
 
     def storing(self, position: int) -> None:
         """Note that a commit of this position has begun."""

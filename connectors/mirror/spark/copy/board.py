@@ -20,6 +20,7 @@ from connect.loop import backoff_s
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies, decide
+from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.range_copier import RangeProgress
 from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
@@ -290,6 +291,8 @@ class PartitionBoard:
         if loss.on_target:
             partition.forget_target(loss)
             self._ask_target_end(partition)
+        elif loss.kind is LossKind.SOURCE_RECREATED:
+            partition.forget_source()
         partition.metrics.lost(loss.records)
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)
@@ -438,6 +441,7 @@ class PartitionBoard:
         partition.newest_timestamp = max(partition.newest_timestamp, progress.newest_timestamp)
         partition.end = max(partition.end, progress.high_watermark, progress.position)
         partition.copied_at = now
+        partition.saw(KnownLogs.of_text(progress.known) if progress.known else None)
         self._measure(partition, progress, now_ms)
         partition.limited_by = progress.limited_by if partition.lag else None
         if progress.position != start or progress.records:
@@ -505,6 +509,7 @@ class PartitionBoard:
             # Otherwise nothing was stored since the topic was re-created.
             if position is not None and position != partition.stored:
                 partition.position = partition.stored = position
+                partition.moved_without_epochs()
             self.moved_to(partition)
 
     @staticmethod

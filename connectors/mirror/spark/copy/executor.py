@@ -148,10 +148,7 @@ def _partition(found: Sequence[Any]) -> TopicPartition:
 
 
 def _range(found: Sequence[Any]) -> SourceRange:
-    source, target, start, end, source_ids, target_ids = found
-    return SourceRange(
-        _partition(source), _partition(target), start, end, tuple(source_ids), tuple(target_ids)
-    )
+    return SourceRange(_partition(found[0]), _partition(found[1]), *found[2:])
 
 
 def shard_copier(

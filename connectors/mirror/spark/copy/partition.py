@@ -9,11 +9,13 @@ from uuid import UUID
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind
+from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
+from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
+from connectors.mirror.offsets.log_identity import LogIdentity, Pairs, joined_by
 
 __all__ = ["UNKNOWN", "SparkPartition"]
 
@@ -45,6 +47,11 @@ class SparkPartition:
     former_target_ids: tuple[UUID, ...] = ()
     next_target_id: UUID | None = None
     """The ID of the target's topic that was re-created, until that is reported."""
+    epochs: Pairs = ()
+    """(leader epoch, first offset) of the source's batches before `position`, as far as known."""
+    source_checked: int = UNKNOWN
+    """The leader epoch in which a shard last validated the source's log."""
+    target_checked: int = UNKNOWN
     target_end: int = UNKNOWN
     """The target offset after the last record that is known to be there."""
     anchors: tuple[tuple[int, int], ...] = ()
@@ -121,9 +128,10 @@ class SparkPartition:
         """Forget the end of the target's log, because the target lost records. It is known again
         after the next shard. If the topic was re-created and copying continues, the new topic is
         the target from now on."""
-        self.target_end = UNKNOWN
-        self.anchors = ()
+        self.target_end = self.target_checked = UNKNOWN
+        self.anchors = tuple(anchor for anchor in self.anchors if anchor[1] <= loss.first)
         if loss.kind is LossKind.TARGET_RECREATED and loss.resume is not None:
+            self.anchors = ()
             self.former_target_ids = joined_by(self.former_target_ids, self.target_topic_id)
             # None, if an executor noticed it: the ID that the metadata shows next is kept.
             self.target_topic_id, self.next_target_id = self.next_target_id, None
@@ -136,24 +144,68 @@ class SparkPartition:
         self.target_topic_id = self.target_topic_id or topic_id
         return self.target_topic_id == topic_id
 
+    def anchored(self, target_offset: int) -> tuple[int, int] | None:
+        """Return the last known (source offset, target offset) pair up to `target_offset`."""
+        found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
+        return found[-1] if found else None
+
+    def passed_epochs(self, epochs: Pairs) -> None:
+        """Note the leader epochs of batches that need no copying, after the copied ones."""
+        joined = LeaderEpochCache(self.epochs)
+        joined.follow(epochs)
+        self.epochs = joined.starts
+
+    def forget_source(self) -> None:
+        """Forget what was known of the log of a source topic that was deleted."""
+        self.epochs, self.source_checked = (), UNKNOWN
+
+    def known(self) -> KnownLogs:
+        """Return what the next shard has to know of the logs."""
+        return KnownLogs(self.facts(self.position), self.source_checked, self.target_checked)
+
+    def saw(self, known: KnownLogs | None) -> None:
+        """Set what a shard, which has brought it to its position, knows of the logs."""
+        if known is None:
+            self.forget_source()
+            return
+        facts = known.facts
+        if self.topic_id is None and facts.source_topic_id not in self.former_ids:
+            self.topic_id = facts.source_topic_id
+        if self.target_topic_id is None and facts.target_topic_id not in self.former_target_ids:
+            self.target_topic_id = facts.target_topic_id
+        if facts.source_topic_id == self.topic_id:
+            self.epochs, self.source_checked = facts.epochs, known.source_checked
+        else:
+            self.forget_source()
+        if facts.target_topic_id == self.target_topic_id:
+            self.anchors, self.target_checked = facts.anchors[-_ANCHORS:], known.target_checked
+
+    def moved_without_epochs(self) -> None:
+        """Note that its position was set from elsewhere. The epochs that are known might be older
+        than that of the last record before it, and would make the log look cut off."""
+        self.epochs = ()
+
     def learn(self, known: LogIdentity) -> None:
-        """Set the IDs of the topics as they were when its position was stored. If the source's
-        topic has another one now, it was re-created."""
+        """Set the facts about the logs as they were when its position was stored. If the source's
+        topic has another ID now, it was re-created."""
         self.topic_id = known.source_topic_id or self.topic_id
         self.target_topic_id = known.target_topic_id or self.target_topic_id
         self.former_ids = known.former_source_ids or self.former_ids
         self.former_target_ids = known.former_target_ids or self.former_target_ids
+        self.epochs = self.epochs or known.epochs
+        self.anchors = self.anchors or tuple(
+            each for each in known.anchors if each[0] <= self.position
+        )
 
     def facts(self, position: int) -> LogIdentity:
-        """Return the facts that the next start at this position needs to detect losses in between.
-        Without leader epochs, which only executors see."""
+        """Return the facts that the next start at this position needs to detect losses since."""
         return LogIdentity(
             max(0, self.stored),
             position,
             self.target_end,
             self.topic_id,
             self.target_topic_id,
-            (),
+            self.epochs,
             self.anchors,
             self.former_ids,
             self.former_target_ids,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.copy.range_copier import SourceRange, ids_in_text
+from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.spark.copy.partition import SparkPartition
 
 __all__ = ["Shard", "WaitingPartitions"]
@@ -115,8 +115,7 @@ class WaitingPartitions:
                 each.target,
                 each.position,
                 self._end(each, len(chosen)),
-                ids_in_text(each.topic_id, each.former_ids),
-                ids_in_text(each.target_topic_id, each.former_target_ids),
+                each.known().to_text(),
             )
             for each in chosen
         )

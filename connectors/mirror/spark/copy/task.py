@@ -272,6 +272,7 @@ class SparkSourceTask(BaseSourceTask):
             records += count
         if records:
             partition.position = max(position, found.position)
+            partition.passed_epochs(found.epochs)
             partition.metrics.found_on_target(records)
             running(self._history).already_copied(partition, position, records)
             _LOG.info(
@@ -284,7 +285,8 @@ class SparkSourceTask(BaseSourceTask):
         self._board.moved_to(partition)
 
     def _lost(self, partition: SparkPartition, loss: Loss) -> None:
-        running(self._sync_writer).lost(partition.source, loss, None)
+        anchor = partition.anchored(loss.first) if loss.on_target else None
+        running(self._sync_writer).lost(partition.source, loss, anchor)
         running(self._history).lost(partition, loss)
         if loss.resume is not None and self.context.transfer is None:
             # If it moved back, it is copied once that position is stored.

@@ -11,7 +11,7 @@ KEY, COPY = ("t", 0), ("A.t", 0)
 
 
 def test_a_result_arrives_as_it_was_sent() -> None:
-    wanted = SourceRange(KEY, COPY, 5, 90, ("an ID", "a former one"), ("",))
+    wanted = SourceRange(KEY, COPY, 5, 90, "what is known")
     sent = ShardResult(
         [CopiedRange(KEY, COPY, 5, 105, 85)],
         [RangeProgress(wanted, 90, 1000, 3, "an error", 82, limited_by="a limit")],

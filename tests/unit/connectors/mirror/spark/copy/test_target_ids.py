@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
+from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.range_copier import RangeProgress, SourceRange
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
@@ -166,17 +167,23 @@ def test_a_shard_that_noticed_it_does_not_know_how_much_was_lost() -> None:
     assert [(loss.first, loss.end) for loss in bench.losses] == [(0, ENDS)]
 
 
+def told(bench: Bench) -> KnownLogs:
+    """What the next shard is told of the logs. It is in flight from then on."""
+    bench.ends_are_listed()
+    bench.board.ends({KEY: 200}, 0)
+    shard = bench.board.take_shard(1, 0.0)
+    assert shard is not None
+    return KnownLogs.of_text(shard.ranges[0].known)
+
+
 def test_a_shard_is_told_the_ids_of_both_topics() -> None:
     bench = Bench()
     source_id = uuid4()
     bench.board.topic_ids({KEY[0]: source_id})
     bench.sees(NEW)
-    bench.ends_are_listed()
-    bench.board.ends({KEY: 200}, 0)
-    shard = bench.board.take_shard(1, 0.0)
-    assert shard is not None
-    (wanted,) = shard.ranges
-    assert (wanted.source_ids, wanted.target_ids) == ((source_id.hex,), (NEW.hex, OLD.hex))
+    facts = told(bench).facts
+    assert (facts.source_topic_id, facts.former_source_ids) == (source_id, ())
+    assert (facts.target_topic_id, facts.former_target_ids) == (NEW, (OLD,))
 
 
 def test_a_source_topic_that_a_shard_saw_created_again_is_reported_once() -> None:
@@ -246,6 +253,8 @@ def test_both_topics_re_created_are_two_losses() -> None:
     ]
 
 
-def progress_to(position: int) -> RangeProgress:
+def progress_to(position: int, known: KnownLogs | None = None) -> RangeProgress:
     records = position - COPIED
-    return RangeProgress(SourceRange(KEY, TARGET, COPIED, 200), position, records, 0, None, records)
+    wanted = SourceRange(KEY, TARGET, COPIED, 200)
+    text = "" if known is None else known.to_text()
+    return RangeProgress(wanted, position, records, 0, None, records, known=text)
