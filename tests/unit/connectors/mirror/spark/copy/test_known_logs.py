@@ -125,7 +125,8 @@ def test_a_topic_whose_id_was_not_known_has_the_one_that_the_shard_saw() -> None
     bench.partition.topic_id = bench.partition.target_topic_id = None
     bench.told()
     bench.back(KnownLogs(facts(), 4, 2))
-    assert (bench.partition.topic_id, bench.partition.target_topic_id) == (SOURCE_ID, TARGET_ID)
+    learned = bench.partition.facts(100)
+    assert (learned.source_topic_id, learned.target_topic_id) == (SOURCE_ID, TARGET_ID)
     assert bench.partition.epochs == EPOCHS
 
 
