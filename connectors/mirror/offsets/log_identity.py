@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -35,7 +36,7 @@ from connect.errors import CorruptData
 from connectors.mirror.offsets.map_notes import id_bytes, topic_id
 from connectors.mirror.offsets.offset_map_pages import get_varint, put_varint
 
-__all__ = ["LogIdentity", "joined_by", "noted_facts"]
+__all__ = ["LogIdentity", "anchored", "joined_by", "noted_facts"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -142,6 +143,12 @@ def noted_facts(note: bytes | None, position: int) -> LogIdentity | None:
         _LOG.warning("ignoring the partition facts stored with offset %d: %s", position - 1, error)
         return None
     return facts if facts.position == position else None
+
+
+def anchored(anchors: Iterable[tuple[int, int]], target_offset: int) -> tuple[int, int] | None:
+    """Return the last of these (source offset, target offset) pairs up to `target_offset`."""
+    found = [anchor for anchor in anchors if anchor[1] <= target_offset]
+    return found[-1] if found else None
 
 
 def joined_by(former: Ids, topic_id: UUID | None) -> Ids:

@@ -28,7 +28,7 @@ from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.copy.partition.states import CopyEvent, CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
-from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
+from connectors.mirror.offsets.log_identity import LogIdentity, anchored, joined_by
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
@@ -295,8 +295,7 @@ class PartitionCopy(TargetPartition):
 
     def anchored(self, target_offset: int) -> tuple[int, int] | None:
         """Return the last known (source offset, target offset) pair up to `target_offset`."""
-        found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
-        return found[-1] if found else None
+        return anchored(self.anchors, target_offset)
 
     def facts(self, position: int) -> LogIdentity:
         """Return the facts that the next start at this position needs to detect losses in

@@ -15,7 +15,7 @@ from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.metrics import PartitionMetrics
-from connectors.mirror.offsets.log_identity import LogIdentity, Pairs, joined_by
+from connectors.mirror.offsets.log_identity import LogIdentity, Pairs, anchored, joined_by
 
 __all__ = ["UNKNOWN", "SparkPartition"]
 
@@ -146,8 +146,7 @@ class SparkPartition:
 
     def anchored(self, target_offset: int) -> tuple[int, int] | None:
         """Return the last known (source offset, target offset) pair up to `target_offset`."""
-        found = [anchor for anchor in self.anchors if anchor[1] <= target_offset]
-        return found[-1] if found else None
+        return anchored(self.anchors, target_offset)
 
     def passed_epochs(self, epochs: Pairs) -> None:
         """Note the leader epochs of batches that need no copying, after the copied ones."""
