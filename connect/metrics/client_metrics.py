@@ -45,7 +45,8 @@ class ClientStatistics:
     def __init__(self, kind: Literal["producer", "consumer"], client_id: str) -> None:
         self._kind = kind
         self._tags = {"client-id": client_id}
-        self._reports: deque[str] = deque(maxlen=_RECENT)
+        # Only a consumer has a mean.
+        self._reports: deque[str] = deque(maxlen=_RECENT if kind == "consumer" else 1)
 
     def overrides(self) -> dict[str, Any]:
         """Return librdkafka's properties that make a client report to this object."""
