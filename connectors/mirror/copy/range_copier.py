@@ -64,7 +64,8 @@ metadata of deleted topics."""
 class SourceRange:
     """Source offsets `start` (first) to `end` (exclusive) of a partition, to be copied to the
     partition `target`. `end` is not beyond the offsets that consumers can read. `known`: a
-    `KnownLogs` as text; empty: nothing is known, and the logs as they are first seen are right."""
+    `KnownLogs` as text; empty: the caller keeps none, and the logs as they are first seen are
+    right."""
 
     source: TopicPartition
     target: TopicPartition
@@ -390,7 +391,7 @@ def _progress(wanted: SourceRange, partition: PartitionCopy, position: int) -> R
         int(figures["throttle-time-ms"]),
         partition.limited_by,
         partition.metrics.dropped_count,
-        partition.known(position).to_text(),
+        partition.known(position).to_text() if wanted.known else "",
     )
 
 

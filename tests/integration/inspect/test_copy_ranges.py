@@ -446,7 +446,7 @@ def test_what_one_job_saw_is_all_that_the_next_has_to_know(
     topic, copy = create_topic(source), create_topic(target)
     produce(source, topic, numbered(100))
     noted = Noted()
-    known = ""
+    known = known_logs()
     for start in (0, 50):
         copier = RangeCopier(settings(source_cluster, target_cluster), starts_stored=True)
         try:
