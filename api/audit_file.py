@@ -1,7 +1,7 @@
 """A file with a line for every request that asked for a change (`rest.audit.log.file`).
 
-It has all of them, whatever the level of the log, which also only counts
-lines that are repeated. Lines hold no bodies and no query, which may contain secrets.
+It has all of them, whatever the level of the log, which also only counts lines that are repeated.
+Lines hold no bodies and no query, which may contain secrets.
 """
 
 from __future__ import annotations

@@ -274,12 +274,12 @@ class PartitionBoard:
         if partition is None or partition.begin_again is loss.kind:
             return  # It was noticed here, too, and is reported by `place`.
         if loss.kind is LossKind.TARGET_RECREATED:
-            # The shard does not know how far the deleted log reached.
+            # A shard that was not told the target's end does not know how far its log reached.
             loss = replace(loss, end=max(loss.end, partition.target_end))
         if partition.loss == loss:
             return
         if loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
-            # The ID that the metadata shows next is kept.
+            # The ID that the shard brings, or else the metadata shows next, is kept.
             partition.former_ids = joined_by(partition.former_ids, partition.topic_id)
             partition.topic_id = None
         self._tell(partition, loss)

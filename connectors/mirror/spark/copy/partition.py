@@ -133,7 +133,8 @@ class SparkPartition:
         if loss.kind is LossKind.TARGET_RECREATED and loss.resume is not None:
             self.anchors = ()
             self.former_target_ids = joined_by(self.former_target_ids, self.target_topic_id)
-            # None, if an executor noticed it: the ID that the metadata shows next is kept.
+            # None, if an executor noticed it: the ID that its shard brings, or else the metadata
+            # shows next, is kept.
             self.target_topic_id, self.next_target_id = self.next_target_id, None
 
     def has_target(self, topic_id: UUID | None) -> bool:
