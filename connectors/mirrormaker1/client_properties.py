@@ -111,7 +111,9 @@ OLD_CONSUMER_KEYS: Mapping[str, OldKey] = {
     "offsets.channel.backoff.ms": OldKey(None, "offsets are in the group on the source"),
     "offsets.channel.socket.timeout.ms": OldKey(None, "offsets are in the group on the source"),
     "offsets.commit.max.retries": OldKey(None, "offsets are in the group on the source"),
-    "num.consumer.fetchers": OldKey(None, "one connection for each broker fetches"),
+    "num.consumer.fetchers": OldKey(
+        None, "one connection for each broker fetches, and a second while partitions are far behind"
+    ),
     "exclude.internal.topics": OldKey(None, "Kafka's internal topics are never mirrored"),
 }
 

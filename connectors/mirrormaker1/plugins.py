@@ -117,9 +117,13 @@ def _find(option: str, name: str, group: str) -> object:
                 f"Invalid value {name} for {option}: it is neither module:Class nor an entry point "
                 f"of {group}{listed}. Java classes cannot be used: write the class in Python"
             )
-        return known[name].load()
+        return _loaded(option, name, known[name].load)
+    return _loaded(option, name, lambda: getattr(importlib.import_module(module_name), class_name))
+
+
+def _loaded(option: str, name: str, load: Callable[[], object]) -> object:
     try:
-        return getattr(importlib.import_module(module_name), class_name)
+        return load()
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"Invalid value {name} for {option}: {error}. Its folder must be in PYTHONPATH"

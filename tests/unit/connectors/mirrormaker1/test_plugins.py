@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +41,34 @@ def test_a_class_is_made_with_its_argument_or_with_nothing() -> None:
     told = load(f"{HERE}:Told", "a=b")
     assert isinstance(told, Told)
     assert told.text == "a=b"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A distribution whose entry points name a handler of this module, and a missing class."""
+    info = tmp_path / "handlers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: handlers\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[{HANDLERS}]\nplain = {HERE}:Plain\nbroken = {HERE}:Missing\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_class_is_found_by_its_entry_point() -> None:
+    assert isinstance(load("plain"), Plain)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "reason"), [("broken", "Missing"), ("other", "installed are: broken, plain")]
+)
+def test_an_entry_point_that_gives_no_class_is_refused_with_the_option(
+    name: str, reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"--message.handler.*{reason}"):
+        load(name)
 
 
 @pytest.mark.parametrize(
