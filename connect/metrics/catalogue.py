@@ -92,9 +92,10 @@ _MIRROR_CHECKPOINT = {
 
 _CLIENT = {
     "connection-count": "Connections to brokers.",
-    "incoming-byte-total": "Bytes read from all brokers. Mirrors: bytes of the fetched batches.",
-    "outgoing-byte-total": "Bytes sent to all brokers. Mirrors: bytes of the batches fetched to be "
-    "sent.",
+    "incoming-byte-total": "Bytes read from all brokers. Mirrors on Spark: bytes of the fetched "
+    "batches.",
+    "outgoing-byte-total": "Bytes sent to all brokers. Mirrors on Spark: bytes of the batches "
+    "fetched to be sent.",
     "request-total": "Requests sent.",
     "response-total": "Responses received.",
 }
@@ -127,16 +128,16 @@ _HELP: Mapping[str, Mapping[str, str]] = {
         "records-lag-avg": "Mean of records-lag lately.",
         "records-consumed-total": "Records the client consumed.",
         "bytes-consumed-total": "Bytes of keys and values the client consumed.",
-        "fetch-latency-avg": "Mean round trip of the client's requests in the last 10 seconds, in "
-        "milliseconds.",
+        "fetch-latency-avg": "Mean time lately from a request to the broker's answer, in "
+        "milliseconds. Mirrors: of fetches, which wait for new records.",
     },
     CONSUMER_GROUP: _CLIENT,
     "consumer-node-metrics": _NODE,
     "producer-node-metrics": _NODE,
     PRODUCER_GROUP: {
         **_CLIENT,
-        "request-latency-avg": "Mean round trip of the client's requests in the last 10 seconds, "
-        "in milliseconds.",
+        "request-latency-avg": "Mean time lately from a request to the broker's answer, in "
+        "milliseconds.",
         "record-send-total": "Records the client sent. Mirrors: records that the target "
         "acknowledged.",
         "buffer-total-bytes": "Memory for records that wait to be sent.",

@@ -19,6 +19,7 @@ from connect.metrics.catalogue import (
     PRODUCER_GROUP,
     PRODUCER_TOPIC_GROUP,
 )
+from connect.metrics.engine_metrics import ClientFigures
 from connect.metrics.histogram import DurationHistogram
 from connect.metrics.registry import MetricRegistry, MetricSample, MetricValue
 from connect.metrics.sensors import Rate, WindowedStat
@@ -36,14 +37,13 @@ class CopyTotals:
     """A task's totals over all partitions that it has or had: records fetched, acknowledged and in
     flight, bytes fetched, histograms of their age and latency, and the seconds that answers of
     source brokers were late. The copier's thread writes them; any thread may read them. `on_spark`:
-    whether Spark copies. `buffer` returns the bytes that wait for acknowledgement and their limit;
-    None if they are not known."""
+    whether Spark copies. `clients` returns figures of the engine's clients; None on Spark."""
 
     __slots__ = (
         "acked",
         "age",
-        "buffer",
         "bytes",
+        "clients",
         "fetched",
         "late_s",
         "latency",
@@ -53,7 +53,7 @@ class CopyTotals:
 
     def __init__(self, *, on_spark: bool = False) -> None:
         self.on_spark = on_spark
-        self.buffer: Callable[[], tuple[int, int]] | None = None
+        self.clients: Callable[[], ClientFigures] | None = None
         self.late_s = 0.0
         self.fetched = self.acked = self.waiting = self.bytes = 0
         self.age, self.latency = DurationHistogram(), DurationHistogram()
@@ -65,16 +65,13 @@ class CopyTotals:
         producer_id: str,
         flow_task: Mapping[str, str],
     ) -> Callable[[], None]:
-        """Register the bytes and the buffer as metrics of Java's consumer and producer, and the
-        rest with the tags `flow_task`. Returns a function that removes them."""
+        """Register metrics of Java's consumer and producer, and the rest with the tags `flow_task`.
+        Returns a function that removes them."""
         removers = [
             registry.register(MIRROR_FLOW_GROUP, flow_task, self.read),
-            registry.register(
-                CONSUMER_GROUP,
-                {"client-id": consumer_id},
-                lambda: {"incoming-byte-total": self.bytes},
+            registry.register_samples(
+                f"clients of {consumer_id}", lambda: self.read_clients(consumer_id, producer_id)
             ),
-            registry.register(PRODUCER_GROUP, {"client-id": producer_id}, self.read_producer),
         ]
 
         def remove() -> None:
@@ -91,17 +88,15 @@ class CopyTotals:
             "replication-latency-seconds": self.latency.read(),
         }
 
-    def read_producer(self) -> dict[str, MetricValue]:
-        """Return the attributes of Java's producer of the task."""
-        values: dict[str, MetricValue] = {
-            "outgoing-byte-total": self.bytes,
-            "record-send-total": self.acked,
-        }
-        if self.buffer is not None:
-            used, limit = self.buffer()
-            values["buffer-total-bytes"] = limit
-            values["buffer-available-bytes"] = max(0, limit - used)
-        return values
+    def read_clients(self, consumer_id: str, producer_id: str) -> Iterator[MetricSample]:
+        """Return attributes of Java's consumer and producer of the task."""
+        if self.clients is not None:
+            yield from self.clients().samples(consumer_id, producer_id, self.acked)
+            return
+        consumer, producer = {"client-id": consumer_id}, {"client-id": producer_id}
+        yield MetricSample(CONSUMER_GROUP, consumer, {"incoming-byte-total": self.bytes})
+        sent = {"outgoing-byte-total": self.bytes, "record-send-total": self.acked}
+        yield MetricSample(PRODUCER_GROUP, producer, sent)
 
 
 class PartitionMetrics:

@@ -69,6 +69,7 @@ class BrokerNode:
         self.throttled_at = float("-inf")
         """When the broker last throttled this client because of a configured quota."""
         self._stalls = 0
+        self._counted: tuple[int, int, Channel | None] = (0, 0, None)
 
     # Hooks for subclasses.
 
@@ -94,6 +95,19 @@ class BrokerNode:
     def patience_s(self) -> float:
         """How long a healthy broker may take to send the first byte of its response."""
         return PATIENCE_S
+
+    @property
+    def connected(self) -> bool:
+        return self.channel is not None
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Return the bytes read from the broker and sent to it, over all connections so far. From
+        any thread."""
+        read, sent, channel = self._counted
+        return (
+            (read, sent) if channel is None else (read + channel.bytes_in, sent + channel.bytes_out)
+        )
 
     # Opening and closing the connection.
 
@@ -160,6 +174,7 @@ class BrokerNode:
             self._failed(error)
             return
         self.channel = Channel(connection, self._settings.client_id, self._pool)
+        self._counted = (*self.bytes, self.channel)
         self.round_trip_s = self.channel.round_trip_s()
         self._heard_bytes, self._heard_at = 0, self._loop.now()
         self._loop.watch(self.channel, self._on_event)
@@ -285,6 +300,7 @@ class BrokerNode:
         if self.channel is not None:
             self._loop.unwatch(self.channel)
             self.channel.close()
+            self._counted = (*self.bytes, None)
             self.channel = None
         self._renewing = self._losing = False
 

@@ -20,6 +20,7 @@ from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
+from connect.metrics.sensors import WindowedStat
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.copy.memory import MemoryBudget, SharedMemory
@@ -171,7 +172,8 @@ class EngineEnvironment:
 class CopyContext:
     """The clusters, the loop, the memory and the partitions of one engine. `changed`: partitions
     whose fetching and sending must be updated. `touched`: partitions to which something happened
-    since the last check (`watch_list.py`). `silent`: the target brokers that do not respond."""
+    since the last check (`watch_list.py`). `silent`: the target brokers that do not respond.
+    `fetch_ms` and `produce_ms`: how long brokers took to answer."""
 
     def __init__(
         self,
@@ -192,6 +194,7 @@ class CopyContext:
         self.partitions: dict[TopicPartition, PartitionCopy] = {}
         self.fetching = True
         self.silent: set[int] = set()
+        self.fetch_ms, self.produce_ms = WindowedStat(), WindowedStat()
         self.changed: dict[TargetPartition, None] = {}
         self.touched: dict[TargetPartition, None] = {}
         self.events: deque[Event] = deque()

@@ -1,8 +1,8 @@
 """The batch copier: copies partitions of one cluster to another, on one thread.
 
 `CopyEngine` owns the loop, the partitions and the broker nodes (`dispatcher.py`). Its owner calls
-`step` repeatedly from one thread; only `wake`, `health` and `buffer` may be called from others. The
-owner's `CopyListener` receives acknowledged ranges, in source order per partition.
+`step` repeatedly from one thread; only `wake`, `health` and `figures` may be called from others.
+The owner's `CopyListener` receives acknowledged ranges, in source order per partition.
 
     fetch response -> read headers -> next fetch sent -> choose ways -> queues -> produce requests
     produce response -> acknowledged in order -> listener; or a recovery (produce_handler.py)
@@ -18,6 +18,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from connect.clock import Deadline
+from connect.metrics.engine_metrics import ClientFigures, SideFigures
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.rates import FlowLimits
@@ -41,7 +42,7 @@ __all__ = ["CopyEngine"]
 
 
 class CopyEngine:
-    """Copies partitions of one cluster to another. Only `wake`, `health` and `buffer` are
+    """Copies partitions of one cluster to another. Only `wake`, `health` and `figures` are
     thread-safe."""
 
     def __init__(
@@ -79,10 +80,16 @@ class CopyEngine:
         """Return all assigned partitions that may have an error or a lag. From any thread."""
         return self._dispatcher.watched
 
-    def buffer(self) -> tuple[int, int]:
-        """Return the bytes that were fetched and are not acknowledged yet, and their limit. From
-        any thread."""
-        return self._context.budget.used, self._context.budget.limit
+    def figures(self) -> ClientFigures:
+        """Return what the engine's clients use and how fast brokers answer. From any thread."""
+        context, routing = self._context, self._routing
+        now_ms = int(context.loop.now() * 1000)
+        return ClientFigures(
+            context.budget.used,
+            context.budget.limit,
+            SideFigures.of(list(routing.sources.values()), context.fetch_ms.summary(now_ms)[2]),
+            SideFigures.of(list(routing.targets.values()), context.produce_ms.summary(now_ms)[2]),
+        )
 
     @property
     def fetching(self) -> bool:

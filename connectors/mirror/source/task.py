@@ -138,7 +138,7 @@ class MirrorSourceTask(BaseSourceTask):
             quarantine=self._quarantine,
             tails=self._tails,
         )
-        self._totals.buffer = self._engine.buffer
+        self._totals.clients = self._engine.figures
         self._beginnings = StartPositionTracker(
             self._sync_writer, self.context.connector_name, self._engine, self._clock
         )

@@ -31,7 +31,6 @@ NOT_COUNTED = {
     "Producer record rate (record_retry_total)",
     "Producer record error rate",
 }
-OF_RECORDS = {"Redpanda producer latency", "Bytes out"}
 
 
 def of_every(connector: str) -> list[Panel]:
@@ -97,14 +96,12 @@ AMAZON = [
     Panel(
         "MM2 Source Task Record Counts", ["kafka_connect_source_task_source_record_active_count"]
     ),
-    # Of the mirror: only the consumers of sinks measure round trips.
     Panel(
         "MM2 Consumer Fetch Latency (ms)",
         ["kafka_consumer_fetch_manager_fetch_latency_avg"],
         {"clientId": ".*replication-consumer.*"},
     ),
 ]
-MIRROR_FETCHES = "MM2 Consumer Fetch Latency (ms)"
 
 
 @pytest.mark.slow
@@ -130,8 +127,8 @@ def test_panels_have_data_of_workers(
         ([Panel("MM2 replication latency", [_MIRROR_LATENCY])], set()),
         (of_sinks(SINK), {OF_BROKERS}),
         (of_sources(SOURCE), NOT_COUNTED),
-        (of_sources(MIRROR), NOT_COUNTED | OF_RECORDS),
-        (AMAZON, {MIRROR_FETCHES}),
+        (of_sources(MIRROR), NOT_COUNTED),
+        (AMAZON, set()),
     ]  # fmt: skip
     properties = worker_properties(
         flow.target_servers, unique("samples"), {"value.converter": STRING}
@@ -170,6 +167,4 @@ def test_the_docs_list_the_panels_without_data() -> None:
     def plain(titles: Iterable[str]) -> set[str]:
         return {title.partition(" (record_retry")[0] for title in titles}
 
-    assert listed_panels("Redpanda's and Amazon's dashboards") == plain(
-        {OF_BROKERS, MIRROR_FETCHES} | NOT_COUNTED | OF_RECORDS
-    )
+    assert listed_panels("Redpanda's and Amazon's dashboards") == plain({OF_BROKERS} | NOT_COUNTED)

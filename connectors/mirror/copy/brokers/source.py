@@ -90,9 +90,10 @@ class SourceNode(BrokerNode):
         """Partitions that the other session fetches until the next request of this one."""
         self._partitions = context.partitions
         self._reserved = 0
-        self._due_at = self._late_s = 0.0
-        """When the awaited response should come at the latest, over a fast link, and how much of
-        its delay is counted."""
+        self._fetch_ms = context.fetch_ms
+        self._sent_at = self._due_at = self._late_s = 0.0
+        """When the awaited response was requested, when it should come at the latest, over a fast
+        link, and how much of its delay is counted."""
         self.waits_since: float | None = None
         """Since when a response is awaited, including earlier connections to this broker."""
         self._seen_bytes: tuple[Channel, float, int] | None = None
@@ -206,7 +207,8 @@ class SourceNode(BrokerNode):
         )
         self._reserve(size)
         self._note_waiting()
-        self._due_at, self._late_s = self._loop.now() + wait_ms / 1000, 0.0
+        self._sent_at, self._late_s = self._loop.now(), 0.0
+        self._due_at = self._sent_at + wait_ms / 1000
         deadline = self._due_at + self._settings.request_timeout_ms / 1000
         try:
             channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
@@ -271,6 +273,8 @@ class SourceNode(BrokerNode):
         self._reserve(0)
         self.waits_since = None
         fetched = parse_fetch(response.body)
+        now = self._loop.now()
+        self._fetch_ms.record((now - self._sent_at) * 1000, int(now * 1000))
         self._count_late()
         self.throttle(fetched.throttle_ms)
         buffer = FetchBuffer(self._budget, response.buffer, held=True)

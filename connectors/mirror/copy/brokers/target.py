@@ -35,7 +35,12 @@ class ProduceResult(NamedTuple):
     answer: ProducedPartition | ConnectError
 
 
-Sent = Sequence[tuple[TargetPartition, Outgoing]]
+class Sent(NamedTuple):
+    """The batches of one request, and when it was sent (monotonic seconds)."""
+
+    at: float
+    batches: Sequence[tuple[TargetPartition, Outgoing]]
+
 
 STALLED_AFTER_S = 3.0
 """A broker that sent nothing for this long gets no more memory until it responds again."""
@@ -80,6 +85,7 @@ class TargetNode(BrokerNode):
         self.stalled = False
         self._gone = False
         self._progress_at = 0.0
+        self._produce_ms = context.produce_ms
         self._ready: OrderedDict[TargetPartition, None] = OrderedDict()
         self._sent: deque[Sent] = deque()
         self._request_bytes = max(produce.max_request_size, budget.limit // REQUEST_SHARE)
@@ -185,8 +191,8 @@ class TargetNode(BrokerNode):
             None if self._transactions is None else self._transactions.transactional_id
         )
         body, size = encode_produce(batches, timeout_ms, transactional_id)
-        self._sent.append(sent)
         now = self._loop.now()
+        self._sent.append(Sent(now, sent))
         deadline = now + (timeout_ms + min(timeout_ms, _MOST_GRACE_MS)) / 1000
         if not channel.in_flight:
             self._progress_at = now
@@ -207,14 +213,15 @@ class TargetNode(BrokerNode):
         results, throttle_ms = parse_produce(response.body)
         self._pool.release(response.buffer)
         self.throttle(throttle_ms)
-        self._progress_at = self._loop.now()
+        self._progress_at = now = self._loop.now()
         sent = self._sent.popleft()
+        self._produce_ms.record((now - sent.at) * 1000, int(now * 1000))
         by_partition = {(result.topic, result.partition): result for result in results}
         missing = CorruptData(f"{self.role} {self.node_id} did not respond to a batch")
         self._responses.on_results(
             [
                 ProduceResult(partition, batch, by_partition.get(partition.target) or missing)
-                for partition, batch in sent
+                for partition, batch in sent.batches
             ]
         )
         self._flow(stalled=False)
@@ -245,7 +252,7 @@ class TargetNode(BrokerNode):
         # and only an attempt to connect shows that another broker leads.
         self._gone = True
         waiting, self._sent = self._sent, deque()
-        lost = [each for sent in waiting for each in sent]
+        lost = [each for sent in waiting for each in sent.batches]
         self._responses.on_results(
             [ProduceResult(partition, batch, error) for partition, batch in lost]
         )

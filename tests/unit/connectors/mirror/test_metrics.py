@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from connect.metrics.engine_metrics import ClientFigures, SideFigures
 from connect.metrics.histogram import HistogramValue
 from connect.metrics.registry import REGISTRY_GROUP, MetricRegistry
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics, TaskPartitionMetrics
@@ -147,12 +148,53 @@ def test_partitions_of_a_task_count_into_its_totals_too(clock: FakeClock) -> Non
     }
     assert totals.bytes > 0
     assert shown["MirrorFlow", "0"]["on-spark"] == 0.0
-    totals.buffer = lambda: (30, 100)
-    (producer,) = registry.collect("producer-metrics")
-    assert producer.values["buffer-total-bytes"] == 100
-    assert producer.values["buffer-available-bytes"] == 70
     remove()
     assert [each.group for each in registry.collect()] == ["metrics-registry"]
+
+
+def test_the_engine_s_clients_have_the_attributes_of_java_s() -> None:
+    totals = CopyTotals()
+    totals.acked = 7
+    registry = MetricRegistry()
+    totals.register(registry, "consumer", "producer", {"task": "0"})
+    source = SideFigures(2, 1.5, {1: (1000, 10), 2: (500, 5)})
+    target = SideFigures(1, 2.5, {4: (20, 1400)})
+    totals.clients = lambda: ClientFigures(30, 100, source, target)
+
+    shown = {
+        (each.group, *each.tags.values()): each.values
+        for each in registry.collect()
+        if "client-id" in each.tags
+    }
+    assert shown == {
+        ("consumer-metrics", "consumer"): {
+            "connection-count": 2,
+            "incoming-byte-total": 1500,
+            "outgoing-byte-total": 15,
+        },
+        ("consumer-fetch-manager-metrics", "consumer"): {"fetch-latency-avg": 1.5},
+        ("consumer-node-metrics", "consumer", "node-1"): {
+            "incoming-byte-total": 1000,
+            "outgoing-byte-total": 10,
+        },
+        ("consumer-node-metrics", "consumer", "node-2"): {
+            "incoming-byte-total": 500,
+            "outgoing-byte-total": 5,
+        },
+        ("producer-metrics", "producer"): {
+            "connection-count": 1,
+            "incoming-byte-total": 20,
+            "outgoing-byte-total": 1400,
+            "record-send-total": 7,
+            "request-latency-avg": 2.5,
+            "buffer-total-bytes": 100,
+            "buffer-available-bytes": 70,
+        },
+        ("producer-node-metrics", "producer", "node-4"): {
+            "incoming-byte-total": 20,
+            "outgoing-byte-total": 1400,
+        },
+    }
 
 
 def test_ages_and_latencies_of_all_partitions_make_the_task_s_histograms(clock: FakeClock) -> None:
