@@ -19,11 +19,12 @@ import confluent_kafka.admin
 from connect.clients.config.properties import librdkafka_config
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
+from connect.clients.librdkafka.login_refusals import LoginRefusals
 from connect.clients.wire.one_shot_threads import OneShotThreads
 from connect.clock import Clock, Deadline
 from connect.config.java_regex import JavaRegex, compile_java_regex
 from connect.config.types import ConfigType, parse_value
-from connect.errors import ConnectError, DeadlineExceeded
+from connect.errors import AuthenticationFailed, ConnectError, DeadlineExceeded
 from connect.loop import Backoff
 from connect.plugin import TopicPartition
 
@@ -93,10 +94,9 @@ class SinkConsumer:
         self._incremental = _is_incremental(librdkafka_config(props, "consumer"))
         self._consumer_group = props.get("group.id", "")
         self._needed = f"Read on group {self._consumer_group} and its topics"
-        self._consumer = factory.consumer(
-            props,
-            overrides={**(overrides or {}), "on_commit": self._commit_answered},
-        )
+        self._refusals = LoginRefusals(props, clock)
+        own = {"on_commit": self._commit_answered, **self._refusals.librdkafka_config()}
+        self._consumer = factory.consumer(props, overrides={**(overrides or {}), **own})
         self._threads = OneShotThreads(f"sink-{props.get('client.id', 'consumer')}")
         self._late: list[Future[None]] = []
         self._rebalancing = False
@@ -104,13 +104,19 @@ class SinkConsumer:
             self._subscribe(self._topics)
 
     def poll(self, timeout: float) -> list[confluent_kafka.Message]:
-        """Return a batch of consumed messages, in order. Waits only for the first one."""
+        """Return a batch of consumed messages, in order. Waits only for the first one.
+
+        Raises `AuthenticationFailed` if brokers refuse the login, as Java's consumer does.
+        """
+        self._need_login()
         if self._clock.monotonic() >= self._refresh_due:
             self._refresh()
         with translated("Reading"):
             first = self._consumer.poll(timeout)
             if first is None:
                 return []
+            if first.error() is None:
+                self._refusals.answered()
             messages = [first]
             if self._batch > 1:
                 messages += self._consumer.consume(self._batch - 1, 0)
@@ -181,7 +187,13 @@ class SinkConsumer:
         ended.result()
         return True
 
+    def _need_login(self) -> None:
+        refusal = self._refusals.step(waiting=True)
+        if refusal is not None:
+            raise AuthenticationFailed(f"Consuming failed: {refusal}") from refusal
+
     def _end(self) -> None:
+        self._refusals.close()
         # The client must not be closed while a call uses it.
         wait(self._late, _LATE_COMMIT_S)
         self._consumer.close()

@@ -11,8 +11,9 @@ import pytest
 from connect.clients.librdkafka.record_sender import RecordSender
 from connect.clients.librdkafka.topic_log import TopicLog, TopicSpec
 from connect.clients.transactions.atomic_writer import TransactionalSender
-from connect.clock import Deadline
+from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import AuthenticationFailed, ConnectError, RetriableError
+from connect.runtime.sink.consumer import SinkConsumer
 from deploy.brokers import KafkaRuntime
 from tests.support.records.topics import create_topic, unique
 from tests.support.security.ending_password import EndingPassword, ending_password
@@ -124,6 +125,28 @@ def test_a_transaction_is_refused(brokers: EndingPassword) -> None:
             )
     finally:
         sender.close(Deadline(1.0))
+
+
+def test_the_consumer_of_a_sink_task_is_refused(brokers: EndingPassword) -> None:
+    topic = create_topic(brokers.cluster.bootstrap_servers, "log")
+    consumer = SinkConsumer(
+        {**brokers.login(OLD), "group.id": unique("group"), "auto.offset.reset": "earliest"},
+        {"topics": topic},
+        SYSTEM_CLOCK,
+        on_assign=lambda _: {},
+        on_revoke=lambda _: None,
+        on_lost=lambda _: None,
+        on_commit=lambda *_: None,
+    )
+    sender = RecordSender(brokers.login(OLD))
+    try:
+        sender.send_future(topic, b"k", b"v").result(AMPLE_S)
+        wait_until(lambda: consumer.poll(0.2), AMPLE_S, "a record")
+        with another_password(brokers), pytest.raises(AuthenticationFailed, match=REFUSED):
+            wait_until(lambda: consumer.poll(0.2), AMPLE_S, "a refusal")
+    finally:
+        sender.close(Deadline(1.0))
+        consumer.close(Deadline(AMPLE_S))
 
 
 def test_a_sender_that_does_not_ask_for_it_goes_on_trying(brokers: EndingPassword) -> None:
