@@ -57,6 +57,8 @@ CLIENT_SOFTWARE_NAME = "kafka-connect-mirror"
 API_VERSIONS_VERSION = 3
 # The first bytes of a TLS alert (content type and major version 3), as read in place of a length.
 TLS_ALERT = 0x1503
+# OpenSSL's reasons for a handshake without a common TLS version: the broker's alert, and ours.
+_NO_COMMON_VERSION = frozenset({"TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL"})
 # The memory reserved for a frame before its bytes arrive.
 FIRST_BUFFER_BYTES = 64 * 1024
 
@@ -334,8 +336,14 @@ def _connection_error(error: OSError, what: str) -> ConnectError:
     """Return a retriable error for a lost connection, and a fatal one for TLS errors."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(
-            f"{what} failed: the broker's certificate is not accepted: {error.verify_message}; "
+            f"{what} failed: the broker's certificate is not accepted: "
+            f"{error.verify_message.rstrip('.')}; "
             f"check ssl.truststore.* and ssl.endpoint.identification.algorithm"
+        )
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_COMMON_VERSION:
+        return AuthenticationFailed(
+            f"{what} failed: the broker speaks none of the TLS versions in ssl.enabled.protocols "
+            f"({error.reason})"
         )
     if (
         isinstance(error, ssl.SSLError)

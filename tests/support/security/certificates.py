@@ -25,9 +25,10 @@ def _name(common_name: str) -> x509.Name:
 class Authority:
     """Issues certificates; `pem` is its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "test authority") -> None:
+        self._name = name
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = self._signed("test authority", self._key, self._key, None)
+        self._certificate = self._signed(name, self._key, self._key, None)
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue(self, common_name: str, *hosts: str, expired: bool = False) -> tuple[str, str]:
@@ -57,8 +58,8 @@ class Authority:
             context.load_cert_chain(own)
         return context
 
-    @staticmethod
     def _signed(
+        self,
         common_name: str,
         key: ec.EllipticCurvePrivateKey,
         signer: ec.EllipticCurvePrivateKey,
@@ -69,7 +70,7 @@ class Authority:
         builder = (
             x509.CertificateBuilder()
             .subject_name(_name(common_name))
-            .issuer_name(_name("test authority"))
+            .issuer_name(_name(self._name))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _LIFETIME)
