@@ -143,6 +143,14 @@ def statuses(flow: MirroredFlow) -> int:
     return sum(end_offsets(flow.target_servers, topic).values())
 
 
+# A broker that is restarted on a busy machine is away for longer than the default session, and the
+# leader waits this long for a worker that has left.
+PATIENT = {
+    "B.session.timeout.ms": "30000",
+    "B.scheduled.rebalance.max.delay.ms": "500",
+}
+
+
 @pytest.mark.slow
 def test_a_mirror_goes_on_with_the_new_certificates(
     source_cluster: KafkaCluster, rotated: Rotated, logs: Path, tmp_path: Path
@@ -151,7 +159,7 @@ def test_a_mirror_goes_on_with_the_new_certificates(
     topic = flow.topic()
     produce(flow.source_servers, topic, numbered(100))
     secure = {f"{flow.b}.{key}": value for key, value in rotated.properties.items()}
-    with running(flow.properties(secure), tmp_path, log) as mirror:
+    with running(flow.properties({**PATIENT, **secure}), tmp_path, log) as mirror:
         flow.wait_records(topic, [100], AMPLE_S)
         flow.wait_stored(topic, 0, 99)
         before = statuses(flow)
