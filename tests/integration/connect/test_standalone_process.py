@@ -162,6 +162,23 @@ def test_https_and_users_from_the_environment(
     assert "secret" not in log.read_text()
 
 
+def test_files_that_connectors_may_name_are_listed_in_the_environment(
+    target_cluster: KafkaCluster, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+    key = "consumer.override.sasl.oauthbearer.assertion.file"
+    sink = {"connector.class": "FileStreamSink", "topics": unique("nothing"), "name": "s"}
+    validation = "/connector-plugins/FileStreamSink/config/validate"
+    monkeypatch.setenv("KAFKA_OPTS", f"-D{allowed}=/etc/mine")
+    with standalone_worker(worker(target_cluster, tmp_path), tmp_path, logs / "worker.log") as url:
+
+        def said_of(path: str) -> str:
+            return call(url, "PUT", validation, {**sink, key: path}).body.decode()
+
+        assert allowed in said_of("/etc/passwd")
+        assert allowed not in said_of("/etc/mine")
+
+
 _JAVA_CLIENT = """
 import java.net.URI;
 import java.net.http.*;

@@ -141,6 +141,24 @@ def test_files_for_tokens_need_the_operator_too() -> None:
     assert answer({**MIRROR, key: "/etc/key.pem"}, {ALLOWED_FILES: "/etc/key.pem"}) == ""
 
 
+@pytest.mark.parametrize("given", ["/etc/mine.keytab", "/other,/etc/mine.keytab"])
+def test_the_operator_allows_files_as_for_kafka(given: str) -> None:
+    opts = f"-Xmx1g -D{ALLOWED_FILES}=/before -D{ALLOWED_FILES}={given} -Dx=y"
+    token_file = "source.cluster.sasl.oauthbearer.assertion.private.key.file"
+    login = "source.cluster.sasl.jaas.config"
+    for path, allowed in {
+        "/etc/mine.keytab": True,
+        "/etc/mine.keytab.old": False,
+        "/etc/../etc/mine.keytab": False,
+        # Of two options of one name, Java takes the last.
+        "/before": False,
+    }.items():
+        for config in ({token_file: path}, {login: kerberos("keyTab", path)}):
+            said = answer({**MIRROR, **config}, opts=opts)
+            assert (said == "") is allowed, said
+            assert allowed or ALLOWED_FILES in said
+
+
 def test_a_connector_may_not_choose_the_history() -> None:
     url = "postgresql://user:canary@evil/history"
     key = "mirror.history.url"
