@@ -152,16 +152,23 @@ slow: install-test brokers
 	$(call record,slow) $(COUNTED_PYTEST) -n $(SLOW_PROCESSES) --dist worksteal -m slow --ignore=tests/unit tests
 
 # A part of the tests of make check, test and slow, for whoever asks only about security.
-SECURITY_TESTS := tests/unit/api/rest tests/unit/api/cli/test_secret_logs.py tests/unit/test_canaries.py \
-	tests/unit/connect/clients/security tests/unit/connect/clients/wire/test_sasl.py \
-	$(addprefix tests/unit/connect/config/test_,java_regex.py secrets.py vault.py) \
-	tests/unit/connect/runtime/test_loggers.py tests/unit/connectors/mirrormaker/test_permissions.py \
-	$(addprefix tests/integration/clients/test_,group_member.py kerberos.py refused_logins.py rotated_certificates.py \
-	sasl_proxy.py signed_tokens.py wire_security.py) \
-	$(addprefix tests/integration/connect/test_,kerberos.py permissions_of_stored_configs.py \
-	secrets_in_logs.py worst_patterns.py) \
-	$(addprefix tests/integration/dedicated/test_,client_certificates.py kerberos.py sasl_sessions.py) \
-	tests/integration/spark/test_spark_security.py tests/integration/secrets \
+SECURITY_TESTS := tests/unit/api/rest tests/unit/api/dedicated/test_internal_rest.py \
+	$(addprefix tests/unit/api/cli/test_,mirror_client.py secret_logs.py) \
+	$(addprefix tests/unit/test_,canaries.py connector_clients.py) tests/unit/deploy/test_audit.py \
+	tests/unit/connect/clients/security tests/unit/connect/clients/config/test_sasl_properties.py \
+	tests/unit/connect/clients/librdkafka/test_login_refusals.py tests/unit/connect/clients/wire/test_sasl.py \
+	$(addprefix tests/unit/connect/config/test_,hostile_texts.py java_regex.py providers.py secrets.py vault.py) \
+	tests/unit/connect/protocol/test_compression.py tests/unit/connect/runtime/test_loggers.py \
+	tests/unit/connect/runtime/distributed/test_zombie_fencing.py \
+	tests/unit/connectors/mirrormaker/test_permissions.py \
+	$(addprefix tests/unit/connectors/spark/test_,connector_jars.py properties.py) \
+	$(addprefix tests/integration/clients/test_,group_member.py kerberos.py refused_certificates.py \
+	refused_logins.py rotated_certificates.py sasl_proxy.py signed_tokens.py wire_security.py) \
+	$(addprefix tests/integration/connect/test_,internal_requests.py kerberos.py permissions_of_stored_configs.py \
+	secrets_in_logs.py standalone_process.py worst_patterns.py) tests/integration/connect/sinks/test_sink_logins.py \
+	$(addprefix tests/integration/dedicated/test_,client_certificates.py internal_rest.py kerberos.py \
+	sasl_sessions.py) \
+	$(addprefix tests/integration/spark/test_spark_,rpc.py security.py) tests/integration/secrets \
 	tests/compat/test_rotated_passwords.py \
 	$(addprefix tests/compat/test_permissions,.py _of_programs.py _taken_away.py)
 security: install-test brokers

@@ -338,6 +338,21 @@ def test_what_suites_cover_exists() -> None:
             assert (ROOT / path).exists(), f"{name} covers {path}, which is not there"
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_security_tests_exist_and_are_covered() -> None:
+    """pytest ends before the first test if a path is missing."""
+    rule = "named:; @echo $(SECURITY_TESTS)"
+    command = ["make", "--silent", "--no-print-directory", "--eval", rule, "named"]
+    named = subprocess.run(
+        command, cwd=ROOT, check=True, timeout=60, capture_output=True, text=True
+    )
+    tests = named.stdout.split()
+    assert tests
+    for each in tests:
+        assert (ROOT / each).exists(), each
+        assert any(Path(each).is_relative_to(path) for path in SUITES["security"].paths), each
+
+
 def test_the_decoders_that_are_fuzzed_are_covered() -> None:
     for module in fuzz._DECODERS:
         path = module.replace(".", os.sep) + ".py"
