@@ -290,11 +290,25 @@ def run_translate(arguments: argparse.Namespace, output: Output) -> int:
     outcome: Mapping[str, str | None] | None = None
     if arguments.commit:
         outcome = commit_moves(clusters, plan.offsets, deadline, rewind=arguments.rewind)
+        _record_move(clusters, outcome)
     output.move(plan, outcome, rewind=arguments.rewind)
     whole = all(row.new_offset is not None for row in plan.offsets) and not plan.unreadable
     left = plan.ahead if arguments.commit and not arguments.rewind else {}
     written = not left and not any((outcome or {}).values())
     return EXIT_OK if whole and written else EXIT_DIFFERENT
+
+
+def _record_move(clusters: MoveClusters, outcome: Mapping[str, str | None]) -> None:
+    """Write into the flow's history who committed the offsets of which groups."""
+    from connectors.mirror.history.flow_events import write_command
+
+    moved = sorted(group for group, problem in outcome.items() if problem is None)
+    props = clusters.there or clusters.back
+    if moved and props is not None:
+        there = "target" if clusters.there is not None else "source"
+        to = props.get(f"{there}.cluster.alias", there)
+        text = f"translate --commit: offsets of {', '.join(moved)} committed on {to}"
+        write_command(props, "moved", "committed", text)
 
 
 def _plan(

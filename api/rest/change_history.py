@@ -6,7 +6,6 @@ may hold secrets.
 
 from __future__ import annotations
 
-import logging
 import re
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -15,13 +14,11 @@ from api.rest.routers.mirrors import worker_views
 from api.rest.worker_handle import WorkerHandle
 from connect.config.types import SecretStr
 from connect.errors import ConnectError
-from connectors.mirror.history.database import open_history
+from connectors.mirror.history.flow_events import write_event
 from connectors.mirror.history.rows import FlowTask, flow_event
 from connectors.mirror.plugins import flow_aliases
 
 __all__ = ["ChangeHistory", "ChangedFlow"]
-
-log = logging.getLogger(__name__)
 
 _CONNECTOR = re.compile(r"/connectors/([^/]+)(/.*)?")
 _SIGNED = re.compile(r"/(?:tasks|fence)/?")
@@ -64,14 +61,7 @@ class ChangeHistory:
 
     def write(self, flow: ChangedFlow, who: str, method: str, path: str) -> None:
         """Write a change that was made. Waits until it is written, two seconds at most."""
-        try:
-            history = open_history(flow.history, flow.retention_days)
-        except ConnectError as error:
-            log.debug("The change is not in the history: %s", error)
-            return
-        if history is None:
-            return
         named = path if _CONNECTOR.fullmatch(path) else f"{path} ({flow.connector})"
         row = flow_event("changed", method, f"{who}: {method} {named}")
-        history.add(FlowTask(flow.connector, 0, flow.source, flow.target), row)
-        history.close()
+        task = FlowTask(flow.connector, 0, flow.source, flow.target)
+        write_event(flow.history, flow.retention_days, task, row)

@@ -26,8 +26,9 @@ const KINDS = {
   stuck: "stuck", moving: "moves again", retention: "lost: retention", truncation: "lost: truncation", "source.recreated": "topic re-created",
   "target.recreated": "target re-created", "target.loss": "lost on the target", quarantined: "quarantined", skipped: "skipped",
   "already.copied": "found after a crash", changed: "changed", moved: "failover", "task.started": "task started", "task.stopped": "task stopped",
+  "task.failed": "task failed", "connector.failed": "connector failed",
 };
-const LEVELS = { moving: "ok", "already.copied": "ok", changed: "paused", moved: "paused", "task.started": "paused", "task.stopped": "paused", stuck: "stuck", quarantined: "lagging", skipped: "lagging" };
+const LEVELS = { moving: "ok", "already.copied": "ok", changed: "paused", moved: "paused", "task.started": "paused", "task.stopped": "paused", stuck: "stuck", "task.failed": "failed", "connector.failed": "failed", quarantined: "lagging", skipped: "lagging" };
 
 export function eventTable(events, context, caption = "Events") {
   if (!events.length) return empty("Nothing has happened.");

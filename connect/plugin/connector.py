@@ -110,6 +110,17 @@ class Connector(ABC):
         """
         return frozenset()
 
+    @classmethod  # noqa: B027 - most have nothing to note
+    def note_failure(
+        cls, config: Mapping[str, str], connector: str, task: int | None, trace: str
+    ) -> None:
+        """Note that a connector of this class became FAILED on this worker, or one of its tasks.
+
+        For connectors that keep records of their own. `config`: the connector's; its references to
+        config providers are not resolved if that failed. `task` None: the connector itself. `trace`
+        has no known secrets. Called on any thread; must return at once.
+        """
+
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
         """Start. Must return within seconds; run longer work on a thread that the connector

@@ -95,6 +95,9 @@ class StatusBook:
         self._clock = clock
         self.listener = listener
         """The listener. Set it before the first change."""
+        self.on_failure: Callable[[InstanceId, str], None] = lambda instance, trace: None
+        """Called once for each failure, with its trace, on the thread that notes it and without a
+        lock. Set it before the first change."""
         self._lock = threading.Lock()
         self._statuses: dict[InstanceId, Status] = {}
         self._histories: dict[InstanceId, deque[State]] = {}
@@ -117,12 +120,15 @@ class StatusBook:
             before = None if current is None else current.state
             history = self._histories.setdefault(instance, deque(maxlen=_HISTORY))
             if state not in ALLOWED_MOVES[before]:
-                told = " -> ".join(past.value for past in history) or "nothing"
+                so_far = " -> ".join(past.value for past in history) or "nothing"
                 raise InvalidTransition(
-                    f"{instance} cannot become {state.value}; its states so far: {told}"
+                    f"{instance} cannot become {state.value}; its states so far: {so_far}"
                 )
             history.append(state)
-            self._put(instance, state, _without_secrets(trace))
+            told = _without_secrets(trace)
+            self._put(instance, state, told)
+        if state is State.FAILED:
+            self.on_failure(instance, told or "")
 
     def annotate(self, instance: InstanceId, trace: str | None) -> None:
         """Set the problem text of an instance that stays RUNNING; None clears it."""

@@ -140,7 +140,7 @@ SCHEMAS: Mapping[str, TableSchema] = {
             ("text", _TEXT, "the same as a sentence"),
             _AT,
         ),
-        "A loss, a re-created topic, a quarantined batch, a stalled partition (history)",
+        "A loss, a quarantined batch, a stalled partition, a failure, a change (history)",
         "A new row of the history",
     ),
     "offset_map": TableSchema(

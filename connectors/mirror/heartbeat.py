@@ -16,12 +16,13 @@ from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
 from connect.log_fields import add_log_fields
 from connect.loop import BackgroundLoop
-from connect.plugin import AlteredOffset, Connector, SourceRecord, SourceTask, TransferTask
+from connect.plugin import AlteredOffset, SourceRecord, SourceTask, TransferTask
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
 from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.formats import Heartbeat
+from connectors.mirror.history.flow_events import FlowConnector
 from connectors.mirror.offsets.alter_offsets_checks import check_heartbeat_offset
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.create import create_own_topic
@@ -52,7 +53,7 @@ def heartbeat_record(
     )
 
 
-class MirrorHeartbeatConnector(Connector):
+class MirrorHeartbeatConnector(FlowConnector):
     """Creates the heartbeats topic on its own thread, then runs one MirrorHeartbeatTask."""
 
     def __init__(self) -> None:

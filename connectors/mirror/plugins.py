@@ -11,9 +11,9 @@ from connectors.mirror.heartbeat import MirrorHeartbeatConnector
 from connectors.mirror.source.connector import MirrorSourceConnector
 from connectors.mirror.topic_routes import use_plugins
 
-__all__ = ["flow_aliases", "register", "source_flow"]
+__all__ = ["CONNECTORS", "flow_aliases", "register", "source_flow"]
 
-_CONNECTORS = (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector)
+CONNECTORS = (MirrorSourceConnector, MirrorHeartbeatConnector, MirrorCheckpointConnector)
 
 # Class names of earlier releases, which stored configs may contain.
 _FORMER_NAMES: dict[type, tuple[str, ...]] = {
@@ -28,7 +28,7 @@ def register(registry: PluginRegistry) -> None:
     """Register the mirror's connectors under their Java names and ours, and find the classes of
     their transformations there."""
     use_plugins(registry)
-    for connector in _CONNECTORS:
+    for connector in CONNECTORS:
         registry.register(
             connector,
             f"{JAVA_PACKAGE}{connector.__name__}",
@@ -67,7 +67,7 @@ def source_flow(config: Mapping[str, str]) -> str | None:
 def flow_aliases(config: Mapping[str, str]) -> tuple[str, str] | None:
     """The clusters of the flow that a connector with this config belongs to; None if it is none of
     the mirror's."""
-    if not any(_short_name(config) in _names(each) for each in _CONNECTORS):
+    if not any(_short_name(config) in _names(each) for each in CONNECTORS):
         return None
     source = config.get("source.cluster.alias", "source").strip()
     return source, config.get("target.cluster.alias", "target").strip()

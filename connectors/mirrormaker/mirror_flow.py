@@ -24,6 +24,7 @@ from connect.runtime.connector_status import ConnectorStatus, UnknownConnector, 
 from connect.runtime.errors import BadRequest, NotFound, NotLeader
 from connect.runtime.herder import Herder
 from connect.runtime.states import State, Status
+from connectors.mirror.history.flow_events import changed_keys, write_change, write_failure
 from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
 
 __all__ = ["FlowHerder", "FlowPlan", "FlowState", "MirrorFlow"]
@@ -290,11 +291,15 @@ class MirrorFlow:
             # As in MirrorMaker 2, a connector is named after its class; `name` is ignored.
             config = {**planned, "name": name}
             try:
-                if _stored(herder, name) == config:
+                before = _stored(herder, name)
+                if before == config:
                     log.info("%s: the stored config of %s is already current", self.plan.name, name)
                     continue
                 herder.put_connector_config(name, config, allow_replace=True)
                 log.info("%s: %s configured", self.plan.name, name)
+                if before is not None:
+                    text = f"The properties file changed {name}: {changed_keys(before, config)}"
+                    write_change(planned, name, "file", text)
             except NotLeader:
                 log.info(
                     "%s: another worker became the leader and will configure %s",
@@ -305,9 +310,12 @@ class MirrorFlow:
             except (BadRequest, ConfigError) as error:
                 log.error("%s: connector %s does not run: %s", self.plan.name, name, error)
                 self._error = f"{name}: {error}"
+                write_failure(planned, name, None, str(error))
         for name in MIRROR_CONNECTORS:
             if name not in self.plan.connectors and _stored(herder, name) is not None:
                 herder.delete_connector(name)
+                text = f"The properties file does not enable {name} any more"
+                write_change(next(iter(self.plan.connectors.values()), {}), name, "file", text)
                 log.info("%s: deleted %s, which the properties do not enable", self.plan.name, name)
 
     def _note(self, error: ConnectError) -> None:
@@ -320,6 +328,8 @@ class MirrorFlow:
 
     def _failed(self, error: Exception) -> None:
         log.error("%s does not run: %s", self.plan.name, error)
+        for name, planned in self.plan.connectors.items():
+            write_failure(planned, name, None, str(error))
         with self._lock:
             if self._state is not FlowState.STOPPED:
                 self._state = FlowState.FAILED

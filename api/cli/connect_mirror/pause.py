@@ -29,11 +29,17 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _set(arguments: argparse.Namespace, state: TargetState) -> int:
+    from connectors.mirror.history.flow_events import write_command
     from connectors.mirror.inspect.target_state import set_target_state
     from connectors.mirrormaker.flow_lookup import named_flow
 
     flow = named_flow(arguments.config, arguments.flow)
     before = set_target_state(flow, state)
+    changed = [name for name, old in before.items() if old is not state]
+    if changed:
+        command = "pause" if state is TargetState.PAUSED else "resume"
+        text = f"connect-mirror {command} {flow.name}: {', '.join(changed)}"
+        write_command(flow.properties, "changed", command, text)
     print_result(
         arguments,
         lambda: {

@@ -20,6 +20,7 @@ from connect.runtime.tasks.configs import check_task_count
 from connect.runtime.tasks.host import TaskHost, stop_tasks
 from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.thread_dumps import error_trace
+from connect.runtime.work.failure_notes import note_failure
 from connect.runtime.work.task_reconfiguration import (
     RunningTask,
     TaskRenewal,
@@ -88,6 +89,17 @@ class RunningWork:
         self._frozen: set[InstanceId] = set()
         self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self.restart_tasks)
         """Applies newer configs to tasks."""
+        self._statuses.on_failure = self._note_failure
+
+    def _note_failure(self, instance: InstanceId, trace: str) -> None:
+        """Tell the connector's class. Called on any thread."""
+        config: Mapping[str, str] | None = None
+        if not instance.is_task:
+            connector = self._connectors.get(instance.connector)
+            config = None if connector is None else connector.config or connector.raw
+        elif (task := self._tasks.get(instance)) is not None:
+            config = task.connector_config
+        note_failure(self._worker, config or {}, instance, trace)
 
     @property
     def running(self) -> set[InstanceId]:
@@ -365,10 +377,10 @@ class RunningWork:
         started.add_done_callback(on_started)
 
     def _begin_task(self, instance: InstanceId, configs: ClusterConfigState) -> None:
-        entry = RunningTask(None, {}, {})
+        raw = configs.raw_connector_config(instance.connector)
+        entry = RunningTask(None, raw or {}, {})
         self._tasks[instance] = entry
         try:
-            raw = configs.raw_connector_config(instance.connector)
             connector_config = resolved(self._worker, raw)
             committed = resolved(self._worker, configs.raw_task_config(instance))
             if connector_config is None or committed is None:

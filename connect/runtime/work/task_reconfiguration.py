@@ -34,7 +34,8 @@ _RECONFIGURE_S = 10.0
 
 @dataclass
 class RunningTask:
-    """A running task. `host` is None if it cannot be created. Configs are resolved."""
+    """A running task. `host` is None if it cannot be created. Configs are resolved; until then,
+    and if that failed, `connector_config` is as the user wrote it."""
 
     host: TaskHost | None
     connector_config: Mapping[str, str] = field(repr=False)

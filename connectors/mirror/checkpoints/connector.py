@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError
 from connect.log_fields import add_log_fields
-from connect.plugin import AlteredOffset, Connector, SourceTask, TransferTask
+from connect.plugin import AlteredOffset, SourceTask, TransferTask
 from connectors.mirror.checkpoints.group_refresh import GroupRefresh, chunks
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF, CheckpointConfig
 from connectors.mirror.config.former_names import former_names
 from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.filters import group_filter, topic_filter
+from connectors.mirror.history.flow_events import FlowConnector
 from connectors.mirror.offsets.alter_offsets_checks import check_checkpoint_offset
 from connectors.mirror.topics.forwarding_admin import forwarding_admin_class
 
@@ -56,7 +57,7 @@ def validate_checkpoint(props: Mapping[str, str]) -> list[ConfigProblem]:
     return []
 
 
-class MirrorCheckpointConnector(Connector):
+class MirrorCheckpointConnector(FlowConnector):
     """The checkpoint connector of one flow."""
 
     def __init__(self) -> None:

@@ -12,6 +12,8 @@ from connectors.mirror.history.rows import EventRow, flow_event
 
 __all__ = ["MovedGroups"]
 
+_WHO = "Kafka does not tell who moved it"
+
 
 class MovedGroups:
     """The clusters on which the groups of a task were at the last check. For one thread."""
@@ -38,11 +40,11 @@ class MovedGroups:
                 "moved",
                 "to the target",
                 f"Group {group} has members on {self._target} now. Its offsets there are its own, "
-                "and are no longer synced",
+                f"and are no longer synced. {_WHO}",
             )
         return flow_event(
             "moved",
             "from the target",
             f"Group {group} has no members on {self._target} any more. Its offsets there are "
-            "synced again",
+            f"synced again. {_WHO}",
         )

@@ -15,7 +15,7 @@ from connect.clock import Deadline
 from connect.config.definition import ConfigDef, ConfigProblem
 from connect.errors import ConfigError, ConnectError
 from connect.log_fields import add_log_fields
-from connect.plugin import AlteredOffset, Connector, SourcePartition, SourceTask, TransferTask
+from connect.plugin import AlteredOffset, SourcePartition, SourceTask, TransferTask
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.engine import copies_on_spark
@@ -25,6 +25,7 @@ from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
 from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
+from connectors.mirror.history.flow_events import FlowConnector
 from connectors.mirror.offsets.alter_offsets_checks import check_source_offset
 from connectors.mirror.offsets.offset_sync_writer import position_after, source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
@@ -100,7 +101,7 @@ def _key(partition: SourcePartition | None) -> TopicPartition | None:
     return (topic, number) if isinstance(topic, str) and isinstance(number, int) else None
 
 
-class MirrorSourceConnector(Connector):
+class MirrorSourceConnector(FlowConnector):
     """The source connector of one flow."""
 
     def __init__(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -98,6 +100,12 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
             code, done = ask(path, "resume")
             assert set(done["connectors"].values()) == {"PAUSED"}
             wait_until(lambda: states(path) == {"RUNNING"}, 60, "the end of the pause")
+            told = json.loads(page(url, f"/mirrors/{flow.a}-%3E{flow.b}/events"))["events"]
+            changes = {each["action"]: each["text"] for each in told if each["kind"] == "changed"}
+            for command in ("pause", "resume"):
+                who = f"{getpass.getuser()} on {socket.gethostname()}"
+                says = f"{who}: connect-mirror {command} {flow.a}->{flow.b}: "
+                assert changes[command].startswith(says)
 
 
 def states(path: Path) -> set[str]:

@@ -26,7 +26,8 @@ __all__ = [
 ]
 
 _TIMEOUT_S = 60.0
-_NO_LOSSES = ("stuck", "moving", "changed", "moved", "task.started", "task.stopped")
+_OF_FLOWS = ("task.started", "task.stopped", "task.failed", "connector.failed")
+_NO_LOSSES = ("stuck", "moving", "changed", "moved", *_OF_FLOWS)
 _LOSS = ("topic", "kind", "action", "first", "last", "resume")
 
 

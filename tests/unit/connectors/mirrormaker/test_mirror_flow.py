@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from connect.clock import Deadline
+from connect.config.types import SecretStr
 from connect.errors import BrokerUnavailable, ConfigError, ConnectError
 from connect.metrics.registry import MetricRegistry
 from connect.runtime.connector_status import ConnectorStatus, UnknownConnector
 from connect.runtime.errors import BadRequest, NotLeader
 from connect.runtime.rest_entities import ConnectorInfo
 from connect.runtime.states import State, Status
+from connectors.mirror.history.database import read_events
 from connectors.mirrormaker.mirror_flow import FlowPlan, FlowState, MirrorFlow
 from tests.support.waiting import wait_until
 from tests.support.workers.in_memory_herder import InMemoryHerder
@@ -24,7 +27,8 @@ SOURCE, HEARTBEAT, CHECKPOINT = (
     f"Mirror{kind}Connector" for kind in ("Source", "Heartbeat", "Checkpoint")
 )
 PLANNED: Mapping[str, Mapping[str, str]] = {
-    name: {"connector.class": name, "topics": "t"} for name in (SOURCE, HEARTBEAT)
+    name: {"connector.class": name, "topics": "t", "mirror.history.url": "none"}
+    for name in (SOURCE, HEARTBEAT)
 }
 PUT = {name: {**config, "name": name} for name, config in PLANNED.items()}
 
@@ -229,3 +233,66 @@ def test_a_config_that_can_never_work_ends_the_flow(flow: MirrorFlow, workers: W
     begin(flow, FlowState.FAILED)
     assert flow.error == "no such security protocol"
     assert {status.status.state for status in flow.statuses()} == {State.FAILED}
+
+
+def told(url: str) -> list[tuple[str, str, str]]:
+    """The events of the history, oldest first."""
+    try:
+        return [
+            (row["kind"], row["connector"], row["text"]) for row in read_events(SecretStr(url), 9)
+        ]
+    except ConfigError:
+        return []  # No table yet.
+
+
+def with_history(tmp_path: Path, **more: str) -> tuple[str, dict[str, Mapping[str, str]]]:
+    """The URL of a history, and a plan with it."""
+    url = f"sqlite:///{tmp_path / 'h.db'}"
+    history = {"source.cluster.alias": "A", "target.cluster.alias": "B", "mirror.history.url": url}
+    return url, {name: {**config, **history, **more} for name, config in PLANNED.items()}
+
+
+def test_the_history_tells_what_a_changed_file_changed(
+    flow: MirrorFlow, workers: Workers, tmp_path: Path
+) -> None:
+    url, first = with_history(tmp_path, password="one-secret")
+    flow.plan = FlowPlan("A", "B", first)
+    workers.next.configs = {CHECKPOINT: {}}
+    begin(flow)
+    workers.lead()
+    settles(workers, {name: {**config, "name": name} for name, config in first.items()})
+    wait_until(lambda: told(url), TIMEOUT_S, "an event")
+    assert [text for _, _, text in told(url)] == [
+        f"The properties file does not enable {CHECKPOINT} any more"
+    ], "the first configs are no change"
+
+    second = {
+        SOURCE: {**first[SOURCE], "password": "two-secret", "mirror.rate.bytes": "1MB"},
+        HEARTBEAT: first[HEARTBEAT],
+    }
+    flow.renew(FlowPlan("A", "B", second))
+    wait_until(lambda: len(told(url)) == 2, TIMEOUT_S, "the event")
+    assert told(url)[1] == (
+        "changed",
+        SOURCE,
+        f"The properties file changed {SOURCE}: changed password; added mirror.rate.bytes",
+    )
+
+
+def test_the_history_tells_why_a_flow_or_a_connector_is_refused(
+    flow: MirrorFlow, workers: Workers, tmp_path: Path
+) -> None:
+    url, plan = with_history(tmp_path)
+    flow.plan = FlowPlan("A", "B", plan)
+    workers.next.problems["put_connector_config"] = BadRequest("topics is wrong")
+    begin(flow)
+    workers.lead()
+    wait_until(lambda: len(told(url)) == 2, TIMEOUT_S, "two events")
+    assert set(told(url)) == {
+        ("connector.failed", name, f"Connector {name} failed: topics is wrong") for name in plan
+    }
+    workers.next.ends = ConfigError("no such protocol")
+    wait_until(lambda: len(told(url)) == 4, TIMEOUT_S, "two more")
+    assert {text for _, _, text in told(url)[2:]} == {
+        f"Connector {name} failed: no such protocol" for name in plan
+    }

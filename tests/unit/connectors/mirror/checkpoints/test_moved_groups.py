@@ -16,7 +16,7 @@ def test_a_group_that_gets_members_on_the_target_has_moved_there() -> None:
     assert look(moved) == []
     assert look(moved, "billing") == [
         "to the target: Group billing has members on west now. Its offsets there are its own, "
-        "and are no longer synced"
+        "and are no longer synced. Kafka does not tell who moved it"
     ]
     assert look(moved, "billing") == []
 
@@ -27,7 +27,7 @@ def test_one_that_loses_them_is_back() -> None:
     look(moved, "billing", "orders")
     assert look(moved, "orders") == [
         "from the target: Group billing has no members on west any more. Its offsets there are "
-        "synced again"
+        "synced again. Kafka does not tell who moved it"
     ]
 
 
