@@ -364,30 +364,30 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    from api.cli.output.verification import show_verified
     from connectors.archive.files import ArchiveFiles
     from connectors.archive.restore import ArchiveReader, archived_topics
     from connectors.archive.store import ArchiveStore
     from connectors.archive.verify import verified
+    from connectors.mirror.history.jobs import JobHistory
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session
 
     flow = named_flow(arguments.config, arguments.flow)
     pattern = _pattern(arguments)
-    with own_session(PROGRAM, flow.properties, frames=True) as spark:
+    with ExitStack() as stack:
+        spark = stack.enter_context(own_session(PROGRAM, flow.properties, frames=True))
         store = ArchiveStore.read(ArchiveFiles(spark, arguments.verify))
         topics = archived_topics(flow, store, pattern)
         ranges = [each for found in store.ledger.ranges.values() for each in found]
         chosen = [each for each in ranges if each.topic in topics]
-        records = wrong = 0
-        slots = _slots(arguments, spark)()
-        for checked in verified(ArchiveReader(spark, store), chosen, slots):
-            records += checked.range.records
-            if checked.problem is not None:
-                wrong += 1
-                print(f"{store.files.path(checked.range.file or '')}: {checked.problem}")
+        history = stack.enter_context(closing(JobHistory("verification", flow.config)))
+        results = verified(ArchiveReader(spark, store), chosen, _slots(arguments, spark)())
+        wrong = show_verified(results, chosen, store.files.path, history)
     if wrong:
         print(f"{wrong} of {len(chosen)} ranges differ from the ledger.")
         return EXIT_REFUSED
+    records = sum(each.records for each in chosen)
     print(f"{len(chosen)} ranges with {records} records are as the ledger says.")
     return EXIT_OK
 

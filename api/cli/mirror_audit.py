@@ -261,9 +261,13 @@ def _audit(
 
 
 def _plan(flow: FlowToAudit, arguments: argparse.Namespace) -> AuditPlan:
+    from api.cli.output.read_progress import gathering
     from connectors.mirror.audit.planner import make_plan
 
-    plan = make_plan(flow, arguments.topics, arguments.range_bytes, from_begin=arguments.from_begin)
+    with gathering("Reading the offset map and the sizes of the logs"):
+        plan = make_plan(
+            flow, arguments.topics, arguments.range_bytes, from_begin=arguments.from_begin
+        )
     if not plan.ranges and not plan.absent:
         raise ConfigError(
             f"No topic that the flow copies matches --topics {arguments.topics or '.*'}; change "
@@ -277,34 +281,36 @@ def _outcomes(
     engine: AuditEngine, setup: AuditSetup, ranges: Sequence[AuditRange], history: JobHistory
 ) -> list[RangeOutcome]:
     """Audit these ranges and show the progress."""
-    from api.cli.output.audit_progress import AuditProgress
+    from api.cli.output.read_progress import ReadProgress
 
     began = time.monotonic()
     found: list[RangeOutcome] = []
     history.tell(_state(ranges, found, 0.0))
-    with AuditProgress(ranges) as progress:
+    with ReadProgress("Auditing", {_key(each): 2 * each.bytes for each in ranges}) as progress:
         for outcome in engine(setup, ranges):
             found.append(outcome)
-            progress.note(outcome)
+            progress.note(
+                _key(outcome.range), None if outcome.result is None else outcome.result.bytes
+            )
             history.tell(_state(ranges, found, time.monotonic() - began))
     return found
 
 
+def _key(wanted: AuditRange) -> tuple[str, int, int]:
+    return (*wanted.source, wanted.source_start)
+
+
 def _state(ranges: Sequence[AuditRange], found: Sequence[RangeOutcome], seconds: float) -> JobState:
     """The progress, from the planned sizes of both sides of the ranges."""
-    from connectors.mirror.history.rows import JobState
+    from connectors.mirror.history.jobs import reading_state
 
-    read = sum(2 * each.range.bytes for each in found)
-    left = sum(2 * each.bytes for each in ranges) - read
-    rate = read / seconds if seconds > 0 else 0.0
-    return JobState(
+    return reading_state(
         parts=len(ranges),
         done=len(found),
         failed=sum(each.result is None for each in found),
-        bytes=read,
-        left_bytes=max(0, left),
-        rate=rate,
-        left_ms=round(left / rate * 1000) if rate > 0 else None,
+        read=sum(2 * each.range.bytes for each in found),
+        planned=sum(2 * each.bytes for each in ranges),
+        seconds=seconds,
     )
 
 

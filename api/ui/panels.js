@@ -139,12 +139,12 @@ const jobs = {
   title: "Audits and backfills",
   asks: (context) => [[flowPath(context.flow, "jobs"), 5]],
   show: ([answer]) => [card("Audits and backfills", {}, !answer ? empty("Loading") : !answer.jobs.length
-    ? empty("None in the history. connect-mirror-audit and connect-mirror-backfill write their progress there.")
+    ? empty("None in the history. connect-mirror audit, backfill and archive write their progress there.")
     : answer.jobs.map((each) => {
       const share = each.bytes + each.left_bytes ? each.bytes / (each.bytes + each.left_bytes) : each.parts ? each.done / each.parts : 1;
       const [health, word] = JOB[each.state] ?? ["unknown", each.state];
       return h("article", { class: "connector" },
-        h("div", { class: "row between" }, h("h3", {}, `${each.kind === "audit" ? "Audit" : "Backfill"} of ${clock(each.began_ms)}`), pill(health, word)),
+        h("div", { class: "row between" }, h("h3", {}, `${each.kind[0].toUpperCase()}${each.kind.slice(1)} of ${clock(each.began_ms)}`), pill(health, word)),
         h("progress", { max: 1, value: share, "aria-label": `Progress of the ${each.kind}` }),
         h("p", {}, `${Math.round(share * 100)} % · ${each.done} of ${each.parts} parts${each.failed ? `, ${each.failed} failed` : ""} · ${number(each.records)} records, ${bytes(each.bytes)}`,
           each.state === "running" ? ` · ${bytes(each.rate)}/s · done ${each.left_seconds === null ? "at an unknown time" : `in ${duration(each.left_seconds)}, at ${clock(each.at_ms + each.left_seconds * 1000).slice(11, 16)}`}` : ""),

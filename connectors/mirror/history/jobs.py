@@ -1,4 +1,5 @@
-"""Writes the progress of a backfill, an audit, an archive or a restore into the flow's history."""
+"""Writes the progress of a backfill, an audit, an archive, its restore or its verification into the
+flow's history."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.history.database import open_history
 from connectors.mirror.history.rows import FlowTask, JobRow, JobState
 
-__all__ = ["JobHistory"]
+__all__ = ["JobHistory", "reading_state"]
 
 _EVERY_S = 10.0
 
@@ -20,7 +21,7 @@ class JobHistory:
     the job is over, and then `close`."""
 
     def __init__(self, kind: str, config: SourceConfig, clock: Clock = SYSTEM_CLOCK) -> None:
-        """`kind`: backfill, audit, archive or restore."""
+        """`kind`: backfill, audit, archive, restore or verification."""
         self._kind = kind
         self._flow = FlowTask(kind, 0, config.source_cluster_alias, config.target_cluster_alias)
         self._history = open_history(
@@ -67,3 +68,22 @@ class JobHistory:
             text=text,
         )
         self._history.add(self._flow, row)
+
+
+def reading_state(
+    *, parts: int, done: int, failed: int, read: int, planned: int, seconds: float, records: int = 0
+) -> JobState:
+    """Return the state of a job that reads and compares. `read` and `planned`: bytes, of all parts;
+    `seconds`: since it began to read."""
+    left = max(0, planned - read)
+    rate = read / seconds if seconds > 0 else 0.0
+    return JobState(
+        parts=parts,
+        done=done,
+        failed=failed,
+        records=records,
+        bytes=read,
+        left_bytes=left,
+        rate=rate,
+        left_ms=round(left / rate * 1000) if rate > 0 else None,
+    )

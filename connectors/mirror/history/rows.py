@@ -98,10 +98,11 @@ class SampleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """The done and remaining work of a backfill or an audit.
+    """The done and remaining work of a job: a backfill, an audit, an archive, a restore or a
+    verification.
 
-    `done` and `failed` count its parts (partitions of a backfill, ranges of an audit). `left_ms`:
-    the expected time to its end; None: not known.
+    `done` and `failed` count its parts: partitions, or ranges of an audit and a verification.
+    `left_ms`: the expected time to its end; None: not known.
     """
 
     parts: int = 0
@@ -116,7 +117,7 @@ class JobState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow(JobState):
-    """A row of `mirror_jobs`: the progress of a backfill or an audit, the newest of its `job`.
+    """A row of `mirror_jobs`: the progress of a job, the newest of its `job`.
 
     `state`: running, done, failed or stopped.
     """

@@ -284,6 +284,15 @@ def test_a_stream_archives_new_records_until_sigterm(
         status = streaming.stop(30)
     assert status == 0, log.read_text()
     assert "Archived 50 records of 1 partitions" in log.read_text()
+    verified = subprocess.run(
+        [*map(str, command[:4]), "--verify", str(directory)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert verified.returncode == 0, verified.stderr
+    assert "ranges with 150 records are as the ledger says." in verified.stdout
 
 
 def offsets(directory: Path) -> int:

@@ -7,9 +7,8 @@ import io
 import pytest
 
 from api.cli.output.audit import print_ledger
-from api.cli.output.audit_progress import AuditProgress
+from api.cli.output.read_progress import ReadProgress, gathering
 from connectors.mirror.audit.alignment import Rules
-from connectors.mirror.audit.auditor import RangeOutcome
 from connectors.mirror.audit.findings import RangeResult
 from connectors.mirror.audit.map_check import LedgerCheck, LedgerReport
 from connectors.mirror.audit.plan import AuditRange, PartitionFacts
@@ -36,16 +35,22 @@ def test_progress_tells_bytes_read_and_left_by_what_was_really_read(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "150")
     out = Terminal()
-    planned = ranges(2, 1_000_000)
-    with AuditProgress(planned, out) as progress:
-        progress.note(RangeOutcome(planned[0], RangeResult(0, 9, 0, 9, bytes=5_000_000)))
+    with ReadProgress("Auditing", {"first": 2_000_000, "second": 2_000_000}, out) as progress:
+        progress.note("first", 5_000_000)
     assert "5 MB read, 2 MB left" in out.getvalue()
     assert "done in" in out.getvalue()
 
 
+def test_a_step_without_a_size_is_named() -> None:
+    out = Terminal()
+    with gathering("Reading the offset map", out):
+        pass
+    assert "Reading the offset map" in out.getvalue()
+
+
 def test_where_there_is_no_terminal_there_is_no_progress() -> None:
     out = io.StringIO()
-    with AuditProgress(ranges(1, 5), out):
+    with gathering("Reading the offset map", out), ReadProgress("Auditing", {"first": 5}, out):
         pass
     assert out.getvalue() == ""
 

@@ -1,4 +1,5 @@
-"""Shows the progress of an audit on a terminal: bytes read and left, the rate, and the time left.
+"""Shows the progress of a command that reads and compares, on a terminal: bytes read and left, the
+rate, and the time left.
 
 The progress goes to stderr, so that stdout contains only the report. Without a terminal, nothing is
 shown.
@@ -7,7 +8,8 @@ shown.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Self, TextIO
 
 from rich.console import Console
@@ -22,10 +24,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from connectors.mirror.audit.auditor import RangeOutcome
-from connectors.mirror.audit.plan import AuditRange
-
-__all__ = ["AuditProgress"]
+__all__ = ["ReadProgress", "gathering"]
 
 
 class _Bytes(ProgressColumn):
@@ -37,12 +36,22 @@ class _Bytes(ProgressColumn):
         return Text(f"{_megabytes(task.completed)} read, {_megabytes(left)} left{speed}")
 
 
-class AuditProgress:
-    """Shows the progress over these ranges while the block runs. For one thread."""
+@contextmanager
+def gathering(what: str, out: TextIO | None = None) -> Iterator[None]:
+    """Show that a step without a known size goes on, while the block runs."""
+    with Console(file=sys.stderr if out is None else out).status(what):
+        yield
 
-    def __init__(self, ranges: Iterable[AuditRange], out: TextIO | None = None) -> None:
+
+class ReadProgress:
+    """Shows the progress over the parts of a job while the block runs. For one thread."""
+
+    def __init__(
+        self, title: str, planned: Mapping[Hashable, int], out: TextIO | None = None
+    ) -> None:
+        """`planned`: the estimated bytes of each part, by any name of it."""
         stream = sys.stderr if out is None else out
-        self._planned = {_key(each): 2 * each.bytes for each in ranges}
+        self._planned = dict(planned)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -53,14 +62,14 @@ class AuditProgress:
             console=Console(file=stream),
             disable=not stream.isatty(),
         )
-        self._task = self._progress.add_task("Auditing", total=sum(self._planned.values()))
+        self._task = self._progress.add_task(title, total=sum(self._planned.values()))
 
-    def note(self, outcome: RangeOutcome) -> None:
-        """Mark a range as done and replace its estimated size with the bytes that were read."""
-        planned = self._planned.pop(_key(outcome.range), 0)
-        read = planned if outcome.result is None else outcome.result.bytes
+    def note(self, part: Hashable, read: int | None = None) -> None:
+        """Mark a part as done and replace its estimated size with the bytes that were read, if they
+        are known."""
+        planned = self._planned.pop(part, 0)
         task = self._progress.tasks[0]
-        done = task.completed + read
+        done = task.completed + (planned if read is None else read)
         self._progress.update(self._task, completed=done, total=done + sum(self._planned.values()))
 
     def __enter__(self) -> Self:
@@ -69,10 +78,6 @@ class AuditProgress:
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
-
-
-def _key(wanted: AuditRange) -> tuple[str, int, int]:
-    return (*wanted.source, wanted.source_start)
 
 
 def _megabytes(count: float) -> str:
