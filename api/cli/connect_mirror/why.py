@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
     from connectors.mirrormaker.config.precedence import Flow
 
-__all__ = ["add_options", "run"]
+__all__ = ["add_options", "print_explanations", "run"]
 
 _MARKS = {"ok": ("ok  ", "green"), "warning": ("warn", "yellow"), "stop": ("STOP", "bold red")}
 
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     print_result(
         arguments,
         lambda: [each.document() for each in found],
-        lambda output: _print(found, output),
+        lambda output: print_explanations(found, output),
     )
     return EXIT_OK if all(each.verdict is Verdict.OK for each in found) else EXIT_DIFFERENT
 
@@ -91,7 +91,8 @@ def _running(
     return partitions
 
 
-def _print(found: Sequence[Explanation], output: str | None) -> None:
+def print_explanations(found: Sequence[Explanation], output: str | None) -> None:
+    """Print the steps of each explanation."""
     printer = table_printer(output=output)
     for each in found:
         printer.heading(f"{each.kind} {each.subject} in flow {each.flow}")
