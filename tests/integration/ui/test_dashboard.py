@@ -299,3 +299,59 @@ def test_tabs_and_theme_by_keyboard(serve: Serve, open_page: Open, history: Path
     page.wait_for_selector(":root.dark")
     page.reload()
     page.wait_for_selector(":root.dark")
+
+
+def nodes(page: Any) -> dict[str, tuple[float, float]]:
+    """The place of each cluster in the graph: its middle, in pixels of the page."""
+    found: dict[str, tuple[float, float]] = {}
+    for node in page.locator("#graph .node").all():
+        box = node.locator("rect").bounding_box()
+        name = node.locator("title").text_content()
+        found[name] = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert len(set(found.values())) == len(found), "no cluster covers another"
+    return found
+
+
+def drawn_flows(page: Any) -> set[str]:
+    return {each.get_attribute("data-key") for each in page.locator(".edge").all()}
+
+
+def test_a_chain_is_drawn_in_the_direction_of_its_data(serve: Serve, open_page: Open) -> None:
+    herder = DashboardHerder()
+    # Not in the order of their names.
+    for source, target in (("core", "archive"), ("branch", "core")):
+        Flow(source, target, partitions({"orders": 3})).add_to(herder, None)
+    url = serve(herder)
+
+    page = open_page(url)
+    place = nodes(page)
+    assert sorted(place, key=lambda name: place[name][0]) == ["branch", "core", "archive"]
+    assert len({y for _, y in place.values()}) == 1, "in one line"
+    assert drawn_flows(page) == {"edge branch->core", "edge core->archive"}
+
+    place = nodes(open_page(url, viewport=PHONE))
+    assert sorted(place, key=lambda name: place[name][1]) == ["branch", "core", "archive"]
+
+
+def test_a_hub_is_drawn_between_its_spokes(serve: Serve, open_page: Open) -> None:
+    herder = DashboardHerder()
+    into, out = ("asia", "eu", "us"), ("lake", "warehouse")
+    for source, target in (*((each, "main") for each in into), *(("main", each) for each in out)):
+        Flow(source, target, partitions({"orders": 3})).add_to(herder, None)
+    url = serve(herder)
+
+    page = open_page(url)
+    place = nodes(page)
+    hub_x, hub_y = place["main"]
+    assert {name for name, (x, _) in place.items() if x < hub_x} == set(into)
+    assert {name for name, (x, _) in place.items() if x > hub_x} == set(out)
+    heights = [y for _, y in place.values()]
+    assert min(heights) < hub_y < max(heights)
+    assert drawn_flows(page) == {
+        *(f"edge {each}->main" for each in into),
+        *(f"edge main->{each}" for each in out),
+    }
+
+    place = nodes(open_page(url, viewport=PHONE))
+    assert {name for name, (_, y) in place.items() if y < place["main"][1]} == set(into)
+    assert {name for name, (_, y) in place.items() if y > place["main"][1]} == set(out)
