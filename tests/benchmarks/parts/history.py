@@ -1,5 +1,6 @@
 """Prints how large the history of many busy partitions is after a week, how long its upkeep holds
-the database, and how long the dashboard's questions about 24 hours take. No brokers.
+the database, and how long the dashboard's questions about 24 hours take, by themselves and over
+HTTP. No brokers.
 
     python -m tests.benchmarks.parts.history [partitions] [tasks]
 
@@ -14,17 +15,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, func, insert, select
+from sqlalchemy import Engine, create_engine, event, func, insert, select, update
 
+from api.rest.server import RestServer
 from connect.config.types import SecretStr
+from connect.metrics.registry import MetricRegistry
 from connectors.mirror.history import queries
 from connectors.mirror.history.database import UPKEEP_EVERY_S
 from connectors.mirror.history.recorder import SAMPLE_EVERY_S, rows_every_s
 from connectors.mirror.history.tables import TABLES, create_tables, prepare
 from connectors.mirror.history.upkeep import DAY_MS, HOUR_MS, MINUTE_MS, keep_small
+from tests.support.rest import call
+from tests.support.ui.dashboard_group import DashboardHerder, Flow, partitions
 
 PARTITIONS, TASKS = 10_000, 10
 DAYS = 7
@@ -180,6 +186,37 @@ def questions(url: SecretStr) -> dict[str, Callable[[], Any]]:
     }
 
 
+def move_samples(engine: Engine) -> None:
+    """Let the samples end now, because a server asks for the last 24 hours of its own clock."""
+    table = TABLES.tables["mirror_samples"]
+    later_ms = time.time_ns() // 1_000_000 - NOW_MS
+    with engine.begin() as connection:
+        connection.execute(update(table).values(at_ms=table.c.at_ms + later_ms))
+
+
+@contextmanager
+def served(path: Path) -> Iterator[str]:
+    """Serve the flow and this history over HTTP, as a worker does. The URL of the flow."""
+    herder = DashboardHerder()
+    Flow(*FLOW, partitions({"orders": 10})).add_to(herder, path)
+    server = RestServer({"listeners": "http://127.0.0.1:0"}, MetricRegistry(), {})
+    server.bind()
+    server.start()
+    try:
+        server.herder_started(herder)
+        server.worker_ready()
+        yield f"{server.advertised_url}mirrors/{'-%3E'.join(FLOW)}"
+    finally:
+        server.stop()
+
+
+def page_of_a_day(url: str) -> None:
+    """Ask for the charts of 24 hours. Raises an error if they are empty."""
+    base, path = url.split("/mirrors", 1)
+    answer = call(base, "GET", f"/mirrors{path}/series?hours=24&points={POINTS}")
+    assert len(answer.json()["points"]) >= POINTS // 2
+
+
 def least_s(ask: Callable[[], Any]) -> float:
     times = []
     for _ in range(REPEATS):
@@ -213,6 +250,10 @@ def main() -> None:
         print(f"upkeep: {sum(upkeep):.1f} s in an hour, {transactions.longest_s:.1f} s at a time")
         for name, ask in questions(url).items():
             print(f"{name}: {least_s(ask) * 1000:.0f} ms")
+        move_samples(engine)
+        with served(path) as flow:
+            took_s = least_s(lambda: page_of_a_day(flow))
+            print(f"series of 24 hours over HTTP: {took_s * 1000:.0f} ms")
         engine.dispose()
         upkeep_engine.dispose()
 
