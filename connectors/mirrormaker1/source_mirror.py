@@ -104,7 +104,7 @@ class SourceMirror:
     def _needed(self) -> str:
         """Return what a producer needs that may write nothing: it is refused before its first
         record (KIP-679)."""
-        topics = ", ".join(self._subscribed[:_SHOWN]) or "to be written"
+        topics = ", ".join(self._subscribed[:_SHOWN])
         return f"Write on topic {topics}; on brokers before 2.8 IdempotentWrite on the cluster, too"
 
     def stop(self) -> None:
@@ -170,8 +170,9 @@ class SourceMirror:
             self._batches.step(_SHORT_TURN_S if by_record else _TURN_S)
         wait_s = 0.0 if by_bytes else _SHORT_TURN_S if self._records.full else _TURN_S
         consumed = self._group.poll(_RECORDS, wait_s)
-        with translated("Writing to the target", self._needed):
-            self._records.take(consumed)
+        if self._subscribed:  # Before, there is nothing to write, so nothing that may not be.
+            with translated("Writing to the target", self._needed):
+                self._records.take(consumed)
         self._hold_back()
         self._look()
         self._commit()
