@@ -162,11 +162,15 @@ class JobFlow:
 
         self._until(job, None, content)
 
-    def said(self, row: JobRow) -> Answer:
-        """What the job says without the row's permission, once the brokers know that it is
-        gone."""
-        permission = row.permission
-        return self._until(row.job, permission, lambda answer: bool(answer.naming(permission)))
+    def said(self, row: JobRow, sentence: str = "") -> Answer:
+        """What the job says without the row's permission, once the brokers know that it is gone,
+        and one of the lines about it is the `sentence` (empty: any)."""
+
+        def named(answer: Answer) -> bool:
+            about = answer.naming(row.permission)
+            return sentence in about if sentence else bool(about)
+
+        return self._until(row.job, row.permission, named)
 
     def _until(
         self, job: Job, without: RequiredPermission | None, wanted: Callable[[Answer], bool]

@@ -19,7 +19,12 @@ from tests.support.records.producing import numbered, produce
 from tests.support.records.topics import create_topic, end_offset, has_topic, unique
 from tests.support.security.guarded_flow import granted
 from tests.support.security.permissions import forget, grant, login
-from tests.support.security.taken_permissions import USER, log_texts, named_by
+from tests.support.security.taken_permissions import (
+    USER,
+    log_texts,
+    named_by,
+    without_numbers,
+)
 from tests.support.waiting import wait_until
 
 __all__ = [
@@ -86,9 +91,7 @@ class _Run:
     def in_words_of_the_page(self, text: str) -> str:
         for own, word in ((self.topic, "orders"), (self.group, "<group.id>")):
             text = text.replace(own, word)
-        for cluster in (self.source, self.target):
-            text = text.replace(cluster.bootstrap("SASL"), "broker:9092")
-        return " ".join(text.split())
+        return without_numbers(text)
 
 
 def mirrormaker1_copies(

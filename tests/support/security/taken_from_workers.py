@@ -27,7 +27,12 @@ from tests.support.records.topics import create_topic, end_offset, has_topic, un
 from tests.support.rest import call
 from tests.support.security.guarded_flow import granted
 from tests.support.security.permissions import forget, grant, login
-from tests.support.security.taken_permissions import USER, log_texts, named_by
+from tests.support.security.taken_permissions import (
+    USER,
+    log_texts,
+    named_by,
+    without_numbers,
+)
 from tests.support.waiting import wait_until
 from tests.support.workers.distributed import GroupWorker
 from tests.support.workers.java_connect import worker_properties
@@ -163,11 +168,9 @@ class GuardedWorker:
             **self._words(),
             self.read: "orders",
             self.written: "orders",
-            self._cluster.bootstrap("SASL"): "broker:9092",
         }.items():
             text = text.replace(own, word)
-        # In a traceback.
-        return " ".join(text.split()).removeprefix("connect.errors.BrokerError: ")
+        return without_numbers(text)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -51,6 +51,7 @@ __all__ = [
     "rows",
     "said",
     "texts_of",
+    "without_numbers",
 ]
 
 USER = "taken"
@@ -274,6 +275,11 @@ def in_words_of_the_page(guarded: Guarded, text: str) -> str:
         (flow.b, "B"),
     ):
         text = text.replace(own, word)
+    return without_numbers(text)
+
+
+def without_numbers(text: str) -> str:
+    """The text without what differs from run to run: ports, times and the paths of a trace."""
     text = re.sub(r"\b(?:127\.0\.0\.1|localhost):\d+", "broker:9092", text)
     text = re.sub(r" \(after \d+ ms\)|; retrying in [\d.]+ s$", "", text)
     # Of a trace the cause: the rest has paths of this machine.

@@ -20,7 +20,7 @@ from connectors.mirrormaker.permissions import (
 from connectors.mirrormaker.required_permissions import Feature, Pattern, RequiredPermission
 from deploy.site.permissions_reference import renewed
 from tests.support.properties_files import properties_text
-from tests.support.security.taken_permissions import named_by
+from tests.support.security.taken_permissions import named_by, without_numbers
 from tests.support.security.taken_permissions_page import all_rows, on_page
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "permissions.md"
@@ -74,6 +74,11 @@ def test_the_page_has_for_each_permission_the_sentence_that_names_it() -> None:
     sentences, wanted = on_page(PAGE.read_text()), all_rows()
     assert sentences.keys() == {row.key for row in wanted}, "see taken_permissions_page"
     assert not [row.key for row in wanted if not named_by(row.permission, sentences[row.key])]
+
+
+def test_no_sentence_of_the_page_has_what_differs_from_run_to_run() -> None:
+    sentences = on_page(PAGE.read_text()).values()
+    assert not [each for each in sentences if each != without_numbers(each)]
 
 
 @pytest.mark.parametrize(
