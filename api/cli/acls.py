@@ -1,4 +1,5 @@
-"""`acls`: print the kafka-acls.sh commands that grant what a file's flows need."""
+"""`acls`: print the kafka-acls.sh commands that grant what a file's flows need, or a worker of
+Connect and its connectors."""
 
 from __future__ import annotations
 
@@ -19,13 +20,25 @@ from connectors.mirrormaker.required_permissions import TOOLS, Pattern, Required
 __all__ = ["add_arguments", "add_options", "add_output_option", "kafka_acls_commands", "run"]
 
 _COLUMNS = ("cluster", "principal", "operation", "resource", "name", "pattern")
-_TOOLS = {tool.value.replace(" --", "-"): tool for tool in TOOLS}
+_TOOLS = {each.value.replace(" --", "-"): each for each in TOOLS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    file = parser.add_mutually_exclusive_group(required=True)
+    file.add_argument("--config", type=Path, metavar="FILE", help="mm2.properties file")
+    file.add_argument(
+        "--worker",
+        metavar="FILE",
+        help="worker.properties file of connect-distributed or connect-standalone",
+    )
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", required=True, help="mm2.properties file"
+        "--connector",
+        dest="connectors",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="with --worker: also for this connector; a file as for connect-standalone",
     )
     add_options(parser)
 
@@ -70,15 +83,13 @@ def run(arguments: argparse.Namespace) -> int:
             f"Invalid value {arguments.principal} for --principal: write it as TYPE:NAME, for "
             "example User:mirror"
         )
-    config = MirrorMakerConfig.from_file(arguments.config)
-    tools = [_TOOLS[tool] for tool in arguments.tools]
-    found = permissions_by_cluster(config, arguments.clusters, tools)
+    servers, found = _needed(arguments)
     if arguments.cluster is not None:
         if arguments.cluster not in found:
             known = ", ".join(sorted(found))
             raise ConfigError(
-                f"Invalid value {arguments.cluster} for --cluster: no flow uses it; use one of "
-                f"{known}"
+                f"Invalid value {arguments.cluster} for --cluster: nothing here uses it; use one "
+                f"of {known}"
             )
         found = {arguments.cluster: found[arguments.cluster]}
     formats.print_result(
@@ -87,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             dict(zip(_COLUMNS, row, strict=True)) for row in _rows(arguments.principal, found)
         ],
         lambda output: (
-            _print_commands(config, arguments.principal, found)
+            _print_commands(servers, arguments.principal, found)
             if output is None
             else table_printer(output=output).table(
                 "ACLs", _COLUMNS, list(_rows(arguments.principal, found))
@@ -95,6 +106,25 @@ def run(arguments: argparse.Namespace) -> int:
         ),
     )
     return EXIT_OK
+
+
+def _needed(
+    arguments: argparse.Namespace,
+) -> tuple[Mapping[str, str], Mapping[str, Sequence[RequiredPermission]]]:
+    """Return bootstrap servers and what must be granted, by cluster. Raises `ConfigError`."""
+    worker = getattr(arguments, "worker", None)
+    if worker is None:
+        if getattr(arguments, "connectors", None):
+            raise ConfigError("--connector needs --worker: flows have their connectors in --config")
+        config = MirrorMakerConfig.from_file(arguments.config)
+        tools = [_TOOLS[each] for each in arguments.tools]
+        found = permissions_by_cluster(config, arguments.clusters, tools)
+        return {alias: config.client_config(alias)["bootstrap.servers"] for alias in found}, found
+    if arguments.clusters or arguments.tools:
+        raise ConfigError("--clusters and --with need --config: a worker's file has no flows")
+    from api.cli.worker_start.needed_permissions import needed_by_worker
+
+    return needed_by_worker(worker, arguments.connectors)
 
 
 def _rows(
@@ -108,12 +138,14 @@ def _rows(
 
 
 def _print_commands(
-    config: MirrorMakerConfig, principal: str, found: Mapping[str, Sequence[RequiredPermission]]
+    servers: Mapping[str, str],
+    principal: str,
+    found: Mapping[str, Sequence[RequiredPermission]],
 ) -> None:
     for alias, permissions in found.items():
-        servers = config.client_config(alias)["bootstrap.servers"].replace(" ", "")
         print(f"# cluster {alias}")
-        for line in kafka_acls_commands(servers, principal, permissions):
+        at = servers[alias].replace(" ", "")
+        for line in kafka_acls_commands(at, principal, permissions):
             print(line)
 
 

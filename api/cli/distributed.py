@@ -84,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
         help="number of worker processes to run on this host (default: 1)",
     )
     add_check_options(
-        parser, "say whether the cluster answers and what would be created; change nothing"
+        parser,
+        "say whether the cluster answers, what would be created and which permissions are "
+        "missing; change nothing",
     )
     parser.add_argument("--worker-number", type=positive, default=0, help=argparse.SUPPRESS)
     return parser
@@ -122,6 +124,8 @@ def _main(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from api.cli.worker_start.check import check_worker
+    from connectors.mirrormaker.check.worker_permission_checks import worker_findings
+    from connectors.mirrormaker.worker_permissions import worker_permissions
 
     props = worker_properties(arguments.config)
     group, worker = DistributedConfig.from_properties(props), WorkerConfig.from_properties(props)
@@ -132,7 +136,8 @@ def _check(arguments: argparse.Namespace) -> int:
         worker.offset_storage_topic_configs,
     )
     topics = {"offset": offsets, "status": group.status_topic, "config": group.config_topic}
-    return check_worker(arguments, worker, topics)
+    wanted = worker_permissions(group, worker.offset_storage_topic)
+    return check_worker(arguments, worker, topics, lambda: worker_findings(worker, wanted))
 
 
 def run(config_file: str, number: int = 0, clock: Clock = SYSTEM_CLOCK) -> int:

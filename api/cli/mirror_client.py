@@ -3,7 +3,9 @@
     connect-mirror-client clusters  WHERE [--json]
     connect-mirror-client topics    WHERE [--from ALIAS] [--json]
     connect-mirror-client history   [--url URL] [--limit N] [--json]
-    connect-mirror-client acls      --config mm2.properties --principal User:NAME
+    connect-mirror-client acls      (--config mm2.properties |
+                                    --worker worker.properties [--connector FILE ...])
+                                    --principal User:NAME
     connect-mirror-client translate WHERE --from ALIAS [--to ALIAS] (--group ID | --groups PATTERN)
                                     [--checkpoints] [--dry-run | --commit [--rewind]] [--json]
     connect-mirror-client start     --config FILE [--flow 'A->B']
@@ -134,7 +136,9 @@ def _parser() -> UsageParser:
         )
     )
     acls.add_arguments(
-        commands.add_parser("acls", help="print kafka-acls.sh commands that grant what flows need")
+        commands.add_parser(
+            "acls", help="print kafka-acls.sh commands that grant what flows or workers need"
+        )
     )
     history = commands.add_parser(
         "history", help=("show lost records, quarantined records and stalls")

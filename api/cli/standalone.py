@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.connector_files import ConnectorFile, read_connector_file
 from api.cli.logs import add_log_option
@@ -46,6 +46,9 @@ from connect.runtime.standalone.herder import StandaloneHerder
 from connect.runtime.worker import Worker
 from connect.storage.sql_offset_store import open_sql_offset_store
 
+if TYPE_CHECKING:
+    from connectors.mirrormaker.check.report import Finding
+
 __all__ = ["command", "main"]
 
 PROGRAM = "connect-standalone"
@@ -70,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         help="connectors to create: properties files, or JSON files as for POST /connectors",
     )
     add_check_options(
-        parser, "say whether the properties are right and the cluster answers, and start nothing"
+        parser,
+        "say whether the properties are right, the cluster answers and the connectors may do what "
+        "they need; start nothing",
     )
     return parser
 
@@ -100,7 +105,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         from api.cli.worker_start.check import check_worker
 
-        return check_worker(arguments, config, {})
+        return check_worker(arguments, config, {}, lambda: _permissions(arguments, config))
     metrics = MetricRegistry()
     register_process_metrics(metrics)
     plugins = plugin_registry(props)
@@ -121,6 +126,17 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_worker(
         RestServer(props, metrics, plugins=plugins), metrics, config, make_herder, create_connectors
     )
+
+
+def _permissions(arguments: argparse.Namespace, config: WorkerConfig) -> Iterator[Finding]:
+    """Ask which permissions the connectors of the command line lack. Raises `ConnectError`."""
+    from api.cli.worker_start.connectors import connector_clients, worker_connectors
+    from connectors.mirrormaker.check.worker_permission_checks import connector_findings
+
+    plugins = plugin_registry(config.originals)
+    clients = connector_clients(config, plugins)
+    for connector in worker_connectors(config, arguments.connectors, plugins):
+        yield from connector_findings(clients, connector)
 
 
 def _create(herder: Herder, location: str) -> None:

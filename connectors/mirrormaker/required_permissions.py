@@ -93,23 +93,23 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowNames:
-    """The names of a flow's resources. `offsets_side`: the cluster of offset syncs and offset
-    map."""
+    """The names of the resources of a flow, a worker or a connector; empty for what it does not
+    have. `offsets_side`: the cluster of offset syncs and offset map."""
 
     source: str
     target: str
-    topics: tuple[Pattern, ...]
-    copies: tuple[Pattern, ...]
-    groups: tuple[Pattern, ...]
-    worker_group: str
-    worker_topics: tuple[str, ...]
-    offset_syncs: str
-    offset_map: str
-    provenance: str
-    offsets_side: Side
-    checkpoints: str
-    heartbeats: str
-    copied_heartbeats: str
+    topics: tuple[Pattern, ...] = ()
+    copies: tuple[Pattern, ...] = ()
+    groups: tuple[Pattern, ...] = ()
+    worker_group: str = ""
+    worker_topics: tuple[str, ...] = ()
+    offset_syncs: str = ""
+    offset_map: str = ""
+    provenance: str = ""
+    offsets_side: Side = "source"
+    checkpoints: str = ""
+    heartbeats: str = ""
+    copied_heartbeats: str = ""
     quarantine: str = ""
     sink_group: str = ""
     dead_letters: str = ""

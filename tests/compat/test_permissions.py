@@ -3,8 +3,6 @@ none of them can be left out."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,19 +10,13 @@ import pytest
 
 from connect.clients.permissions import Operation
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
-from connectors.mirrormaker.check.check import check as checked
-from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
-from connectors.mirrormaker.flow_plans import plan_flows
-from connectors.mirrormaker.permissions import flow_features
-from connectors.mirrormaker.required_permissions import OTHERS, TOOLS, Feature
+from connectors.mirrormaker.required_permissions import Feature
 from deploy.brokers import GuardedProcess, KafkaCluster, KafkaRuntime
 from deploy.brokers.cache import cache_directory
 from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.flows.mirrored import assert_equal_logs, running, stop_cleanly
 from tests.support.flows.mirrors import java_mirror_maker
-from tests.support.properties_files import properties_text
 from tests.support.records.producing import numbered, produce
-from tests.support.records.topics import topic_names, unique
 from tests.support.security.guarded_flow import (
     COUNT,
     JAVA_HAS,
@@ -36,10 +28,10 @@ from tests.support.security.guarded_flow import (
     unhealthy,
     wait_well,
 )
-from tests.support.security.permissions import authorizing_cluster, grant, group, login, revoke
+from tests.support.security.permissions import authorizing_cluster, grant, group, revoke
 from tests.support.waiting import wait_until
 
-USERS = ("java", "ours", "map", "once", "refused", "nobody", "checked", "asked", "taken")
+USERS = ("java", "ours", "map", "once", "refused", "nobody", "taken")
 
 
 @pytest.fixture(scope="module")
@@ -190,95 +182,6 @@ def test_a_permission_that_is_taken_away_is_named_and_taken_up_again_while_it_ru
         assert mirror.running()
         stop_cleanly(mirror, log)
     assert_equal_logs(flow, guarded.topic)
-
-
-def check(guarded: Guarded, directory: Path, **logins: str) -> subprocess.CompletedProcess[str]:
-    """What `--check` says of the flow; `logins` in place of its own."""
-    path = directory / "mm2.properties"
-    lines = {**guarded.properties(""), **logins}
-    path.write_text(properties_text(lines))
-    command = [sys.executable, "-m", "api.cli.mirror_maker", "--check", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_check_names_what_is_missing(
-    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path
-) -> None:
-    guarded = Guarded(clusters, "checked")
-    flow = guarded.flow
-    found = check(guarded, tmp_path)
-    assert found.returncode == 1, found.stdout
-    text = " ".join(found.stdout.split())
-    assert f"grant Read on group {flow.a}-mm2" in text
-    assert f"grant Create, Read and Write on topic {flow.syncs_topic}" in text
-    for name in (flow.offsets_topic, f"mm2-configs.{flow.a}.internal"):
-        assert f"grant Create, Read, Write and DescribeConfigs on topic {name}" in text
-    guarded.grant(JAVA_HAS)
-    allowed = check(guarded, tmp_path)
-    assert allowed.returncode == 0, allowed.stdout
-    for name in (flow.map_topic, PROVENANCE_TOPIC):
-        assert f"on topic {name}; without it" in " ".join(allowed.stdout.split())
-
-
-def test_check_asks_for_each_permission_and_changes_nothing(
-    clusters: tuple[KafkaCluster, KafkaCluster],
-) -> None:
-    """With all, nothing is missing; without any one of them, it is named, and only it. No topic of
-    the flow but its source exists, and afterwards there are no more."""
-    guarded = Guarded(clusters, "asked")
-    extra = {
-        **ONCE,
-        "topics": guarded.topic,
-        "heartbeats.replication.enabled": "true",
-        "sync.topic.configs.enabled": "true",
-        "sync.topic.acls.enabled": "true",
-        "mirror.quarantine.topic": unique("quarantine"),
-    }
-    config = MirrorMakerConfig.from_properties(guarded.properties("", extra))
-    (plan,) = plan_flows(config)
-    features = flow_features(config, plan)
-    assert features | TOOLS | OTHERS == set(Feature)
-    guarded.grant(features, extra=extra)
-    before = [topic_names(cluster.bootstrap_servers) for cluster in clusters]
-
-    def complete() -> bool:
-        return not any("grant" in finding.text for finding in checked(config).findings)
-
-    wait_until(complete, SOON_S, "the brokers to know all permissions")
-    for permission in guarded.needed(features, extra):
-        cluster, taken = guarded.cluster(permission), [granted(permission)]
-        if permission.operation is Operation.CREATE and permission.pattern.name == "heartbeats":
-            continue  # it exists where another test has run: Create is not needed then
-        revoke(cluster, guarded.user, taken)
-        wanted = f"grant {permission.operation} on "
-
-        def named(wanted: str = wanted) -> bool:
-            found = [f.text for f in checked(config).findings if "grant " in f.text]
-            return len(found) == 1 and wanted in found[0]
-
-        wait_until(named, SOON_S, f"{permission} is missing")
-        grant(cluster, guarded.user, taken)
-    assert [topic_names(cluster.bootstrap_servers) for cluster in clusters] == before
-
-
-def test_check_says_that_a_password_is_wrong(
-    clusters: tuple[KafkaCluster, KafkaCluster], tmp_path: Path
-) -> None:
-    guarded = Guarded(clusters, "checked")
-    a, b = guarded.flow.a, guarded.flow.b
-    wrong = login(guarded.flow.source, "checked", password="wrong")
-    found = check(
-        guarded,
-        tmp_path,
-        **{
-            f"{a}.sasl.jaas.config": wrong["sasl.jaas.config"],
-            f"{b}.security.protocol": "PLAINTEXT",
-        },
-    )
-    assert found.returncode == 1, found.stdout
-    assert f"Cannot reach cluster {a}" in found.stdout
-    assert "SASL PLAIN" in found.stdout
-    assert "check that security.protocol matches the listener" in found.stdout
 
 
 @pytest.mark.slow

@@ -125,6 +125,7 @@ INSIDE: dict[str, list[str]] = {
         "mirror_flow spark_at_launch",
         "flow_plans",
         "mirror_maker permissions",
+        "worker_permissions",
         "check flow_lookup",
     ],
     "connectors.dataframes": [

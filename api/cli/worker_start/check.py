@@ -1,10 +1,11 @@
-"""`--check` of workers: whether the cluster answers and which topics would be created. Changes
-nothing. Its result has the same parts as that of `connect-mirror check`."""
+"""`--check` of workers: whether the cluster answers, which topics would be created and which
+permissions are missing. Changes nothing. Its result has the same parts as that of `connect-mirror
+check`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from api.cli.output.check import WorkerCheck, print_worker_check, worker_check_document
 from api.cli.output.formats import print_result
@@ -22,20 +23,25 @@ from connectors.mirrormaker.check.report import (
     Level,
     TopicReport,
 )
+from connectors.mirrormaker.worker_permissions import WORKER
 
 __all__ = ["check_worker"]
 
-_ALIAS = "worker"
-"""The subject of findings about the worker's cluster, which has no alias."""
 _TIMEOUT_S = 10.0
 
 
 def check_worker(
-    arguments: argparse.Namespace, config: WorkerConfig, topics: Mapping[str, TopicSpec]
+    arguments: argparse.Namespace,
+    config: WorkerConfig,
+    topics: Mapping[str, TopicSpec],
+    permissions: Callable[[], Iterator[Finding]],
 ) -> int:
     """Print what the worker would find. `topics`: its internal topics by the first word of their
-    keys. Returns the exit code: 0, or 1 if something would keep it from working."""
+    keys. `permissions`: asks which are missing. Returns the exit code: 0, or 1 if something would
+    keep it from working."""
     found = _look(config, topics)
+    if found.cluster.cluster_id is not None:
+        _add_permissions(found, permissions)
     print_result(
         arguments,
         lambda: worker_check_document(found),
@@ -59,15 +65,23 @@ def _look(config: WorkerConfig, topics: Mapping[str, TopicSpec]) -> WorkerCheck:
         return _unreached(servers, str(error))
     finally:
         admin.close()
-    found = WorkerCheck(ClusterReport(_ALIAS, servers, cluster_id, brokers, len(existing)))
+    found = WorkerCheck(ClusterReport(WORKER, servers, cluster_id, brokers, len(existing)))
     for family, spec in topics.items():
         _add_topic(found, family, spec, existing.get(spec.name))
     return found
 
 
+def _add_permissions(found: WorkerCheck, permissions: Callable[[], Iterator[Finding]]) -> None:
+    try:
+        found.findings.extend(permissions())
+    except ConnectError as error:
+        text = f"the check of permissions could not finish: {error}"
+        found.findings.append(Finding(Level.ERROR, WORKER, text))
+
+
 def _unreached(servers: str, trouble: str) -> WorkerCheck:
-    found = WorkerCheck(ClusterReport(_ALIAS, servers, error=trouble))
-    found.findings.append(Finding(Level.ERROR, _ALIAS, trouble))
+    found = WorkerCheck(ClusterReport(WORKER, servers, error=trouble))
+    found.findings.append(Finding(Level.ERROR, WORKER, trouble))
     return found
 
 

@@ -1,8 +1,8 @@
-"""Finds the permissions that a flow's users lack, by asking the clusters."""
+"""Finds the permissions that the users of a flow or a worker lack, by asking the clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from connect.clients.cluster.missing_permissions import missing_permissions
@@ -17,7 +17,7 @@ from connectors.mirrormaker.required_permissions import (
     required_permissions,
 )
 
-__all__ = ["concrete_names", "permission_findings"]
+__all__ = ["concrete_names", "missing_findings", "permission_findings"]
 
 _ASK_S = 20.0
 _OPTIONAL = {
@@ -66,33 +66,50 @@ def permission_findings(
     *,
     forwarded: bool = False,
 ) -> Iterator[Finding]:
-    """Ask the clusters which permissions of these features are missing.
+    """Ask the clusters which permissions of these features of a flow are missing.
 
     `names`: see `concrete_names`. `worker`: client properties of the flow's worker. `admins`:
     those of the connectors, by alias. `forwarded`: a class of the user's own creates and changes
-    topics, perhaps without these permissions. One finding for each resource and feature. Raises
-    one of `connect.errors`.
+    topics, perhaps without these permissions. Raises one of `connect.errors`.
     """
-    asked: dict[tuple[str, bool], dict[Permission, RequiredPermission]] = {}
-    for each in required_permissions(names, features):
-        if forwarded and each.feature not in _WORKERS and each.operation in _CHANGES:
-            continue
+    wanted = (
+        each
+        for each in required_permissions(names, features)
+        if not forwarded or each.feature in _WORKERS or each.operation not in _CHANGES
+    )
+    return missing_findings(
+        flow, wanted, lambda each: worker if each.feature in _WORKERS else admins[each.cluster]
+    )
+
+
+def missing_findings(
+    subject: str,
+    wanted: Iterable[RequiredPermission],
+    client_of: Callable[[RequiredPermission], Mapping[str, str]],
+) -> Iterator[Finding]:
+    """Ask the clusters which of these permissions are missing.
+
+    `wanted`: with names that a cluster can be asked about, see `concrete_names`. `client_of`: the
+    properties of the client that needs a permission. One finding for each resource and feature.
+    Raises one of `connect.errors`.
+    """
+    asked: dict[frozenset[tuple[str, str]], dict[Permission, RequiredPermission]] = {}
+    for each in wanted:
         name = f"{each.pattern.name}{_A_TASK}" if each.pattern.prefixed else each.pattern.name
         question = Permission(each.resource, name, each.operation)
-        asked.setdefault((each.cluster, each.feature in _WORKERS), {})[question] = each
+        asked.setdefault(frozenset(client_of(each).items()), {})[question] = each
     missing: dict[tuple[str, Resource, Pattern, Feature], list[Operation]] = {}
-    for (alias, is_worker), wanted in asked.items():
-        props = worker if is_worker else admins[alias]
-        for question in missing_permissions(props, list(wanted), Deadline(_ASK_S)):
-            each = wanted[question]
-            key = (alias, each.resource, each.pattern, each.feature)
+    for props, questions in asked.items():
+        for question in missing_permissions(dict(props), list(questions), Deadline(_ASK_S)):
+            each = questions[question]
+            key = (each.cluster, each.resource, each.pattern, each.feature)
             missing.setdefault(key, []).append(each.operation)
     for (alias, resource, pattern, feature), operations in missing.items():
-        yield _finding(flow, alias, resource, pattern, feature, operations)
+        yield _finding(subject, alias, resource, pattern, feature, operations)
 
 
 def _finding(
-    flow: str,
+    subject: str,
     alias: str,
     resource: Resource,
     pattern: Pattern,
@@ -108,5 +125,5 @@ def _finding(
     )
     lost = _OPTIONAL.get(feature)
     if lost is None:
-        return Finding(Level.ERROR, flow, text)
-    return Finding(Level.WARNING, flow, f"{text}; without it, {lost}")
+        return Finding(Level.ERROR, subject, text)
+    return Finding(Level.WARNING, subject, f"{text}; without it, {lost}")
