@@ -121,6 +121,11 @@ _LIBRDKAFKA_CORRUPT = frozenset({_Code._BAD_MSG, _Code._BAD_COMPRESSION})
 _LIBRDKAFKA_UNKNOWN_TOPIC = frozenset({_Code._UNKNOWN_TOPIC, _Code._UNKNOWN_PARTITION})
 
 
+_WRITES_AT_ONCE = "Unable to produce message: "
+"""What confluent-kafka puts before an error that `produce` raises, because the producer knows it
+already. The same error in a delivery report has it not."""
+
+
 def from_librdkafka(
     error: confluent_kafka.KafkaError | confluent_kafka.KafkaException,
     what: str,
@@ -132,10 +137,10 @@ def from_librdkafka(
         if not isinstance(inner, confluent_kafka.KafkaError):
             return ConnectError(f"{what} failed: {error}")
         error = inner
-    code = error.code()
+    code, detail = error.code(), error.str().removeprefix(_WRITES_AT_ONCE)
     if code >= ErrorCode.UNKNOWN_SERVER_ERROR:
-        return error_from_code(code, what, error.str(), needs)
-    text = f"{what} failed: {error.name()}: {error.str()}"
+        return error_from_code(code, what, detail, needs)
+    text = f"{what} failed: {error.name()}: {detail}"
     if code in _LIBRDKAFKA_UNAVAILABLE:
         return BrokerUnavailable(text)
     if code in _LIBRDKAFKA_TIMEOUT:

@@ -27,7 +27,7 @@ from queue import Empty, SimpleQueue
 
 import confluent_kafka
 
-from connect.clients.errors import from_librdkafka
+from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.factory import producer
 from connect.config.secrets import without_secrets
@@ -126,25 +126,26 @@ class QuarantineTopic:
             done.set()
 
         headers: list[_Header] = [*aside.headers, *_provenance(self._cluster, aside)]
-        self._producer.produce(
-            self._topic,
-            value=aside.value,
-            key=aside.key,
-            headers=headers,
-            timestamp=max(0, aside.timestamp),
-            on_delivery=delivered,
-        )
+        what, needs = f"a write to {self._topic}", f"Write on topic {self._topic}"
+        with translated(what, needs):
+            self._producer.produce(
+                self._topic,
+                value=aside.value,
+                key=aside.key,
+                headers=headers,
+                timestamp=max(0, aside.timestamp),
+                on_delivery=delivered,
+            )
         left = _WRITE_S
         while not done.is_set() and left > 0 and not self._closed:
             self._producer.poll(0.2)
             left -= 0.2
         if failed:
-            what, needs = f"a write to {self._topic}", f"Write on topic {self._topic}"
             raise from_librdkafka(failed[0], what, needs)
         if not done.is_set():
             self._producer.purge()
             self._producer = None
-            raise DeadlineExceeded(f"a write to {self._topic} took longer than {_WRITE_S:g} s")
+            raise DeadlineExceeded(f"{what} took longer than {_WRITE_S:g} s")
 
     def _create_topic(self) -> None:
         with closing(self._make_admin()) as admin:

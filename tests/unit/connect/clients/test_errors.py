@@ -226,6 +226,13 @@ def test_librdkafkas_errors(code: int, expected: type[ConnectError]) -> None:
     assert "why" in str(from_librdkafka(KafkaException(KafkaError(code, "why")), "Asking"))
 
 
+def test_a_write_that_is_refused_at_once_is_told_as_in_a_delivery_report() -> None:
+    refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    at_once = KafkaException(KafkaError(refused, "Unable to produce message: Broker: no"))
+    reported = from_librdkafka(KafkaError(refused, "Broker: no"), "Writing", "Write on topic t")
+    assert str(from_librdkafka(at_once, "Writing", "Write on topic t")) == str(reported)
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
