@@ -20,7 +20,7 @@ from connectors.mirrormaker.required_permissions import TOOLS, Pattern, Required
 __all__ = ["add_arguments", "add_options", "add_output_option", "kafka_acls_commands", "run"]
 
 _COLUMNS = ("cluster", "principal", "operation", "resource", "name", "pattern")
-_TOOLS = {each.value.replace(" --", "-"): each for each in TOOLS}
+_TOOLS = {each.value.replace(" --", "-").replace(" ", "-"): each for each in TOOLS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from api.cli import acls, start_offsets
+from api.cli import acls, hidden_topics, start_offsets
 from api.cli.output.mirror_client import Output
 from api.cli.processes.exit_process import leave
 from api.cli.program import (
@@ -62,6 +62,7 @@ from connectors.mirror.failover import (
 )
 from connectors.mirror.history.database import read_events
 from connectors.mirrormaker.config.mm2_properties import Flow, MirrorMakerConfig
+from connectors.mirrormaker.required_permissions import Feature
 
 __all__ = [
     "add_history_options",
@@ -244,6 +245,7 @@ def _client(arguments: argparse.Namespace) -> MirrorClient:
 def run_clusters(arguments: argparse.Namespace, output: Output) -> int:
     with _client(arguments) as client:
         output.clusters({a: client.replication_hops(a) for a in client.upstream_clusters()})
+        _warn_of_hidden(arguments, client, Feature.CLUSTERS)
     return EXIT_OK
 
 
@@ -257,7 +259,18 @@ def run_topics(arguments: argparse.Namespace, output: Output) -> int:
                 for topic in client.remote_topics(arguments.source)
             },
         )
+        _warn_of_hidden(arguments, client, Feature.TOPICS)
     return EXIT_OK
+
+
+def _warn_of_hidden(
+    arguments: argparse.Namespace, client: MirrorClient, listing: hidden_topics.Listing
+) -> None:
+    if arguments.config is not None:
+        config = MirrorMakerConfig.from_file(arguments.config)
+        target = _alias(config, "--to", arguments.to)
+        expected = hidden_topics.expected_topics(config, target, listing)
+        hidden_topics.warn_of_hidden(client, expected)
 
 
 def run_history(arguments: argparse.Namespace, output: Output) -> int:

@@ -12,14 +12,15 @@ from connect.clock import Deadline
 from connect.errors import ConfigError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.inspect.given_offsets import read_connector_offsets, read_offsets_file
+from connectors.mirror.inspect.given_offsets import (
+    DEFAULT_OFFSETS_TOPIC,
+    read_connector_offsets,
+    read_offsets_file,
+)
 from connectors.mirror.inspect.start_offsets import starts, store_starts
 from connectors.mirrormaker.flow_lookup import named_flow
 
 __all__ = ["add_arguments", "run"]
-
-# That of Kafka's connect-distributed.properties and of the replicator program.
-_OFFSETS_TOPIC = "connect-offsets"
 
 
 def add_arguments(start: argparse.ArgumentParser) -> None:
@@ -56,7 +57,7 @@ def add_arguments(start: argparse.ArgumentParser) -> None:
         "--offsets-topic",
         metavar="TOPIC",
         help="with --connector: the offset.storage.topic of its workers, on the target cluster "
-        f"(default: {_OFFSETS_TOPIC})",
+        f"(default: {DEFAULT_OFFSETS_TOPIC})",
     )
     start.add_argument(
         "--commit", action="store_true", help="store the offsets (default: only show them)"
@@ -107,5 +108,5 @@ def _given(
         return read_offsets_file(arguments.file, flow.config.source_cluster_alias)
     if arguments.connector is None:
         return None
-    topic = arguments.offsets_topic or _OFFSETS_TOPIC
+    topic = arguments.offsets_topic or DEFAULT_OFFSETS_TOPIC
     return read_connector_offsets(flow, arguments.connector, topic, deadline)

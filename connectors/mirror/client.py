@@ -7,7 +7,7 @@ Source: KIP-382 and connect-mirror-client 4.3.1 (MirrorClient, RemoteClusterUtil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Self
 
 from connect.clients.librdkafka.admin import Admin
@@ -135,6 +135,11 @@ class MirrorClient:
             and (alias := self._policy.topic_source(topic)) is not None
             and source in (None, alias)
         }
+
+    def hidden_topics(self, topics: Collection[str]) -> set[str]:
+        """Return those of these topics that this client may not describe, whether or not they
+        exist. The other methods leave such topics out."""
+        return self._admin.forbidden_topics(topics, self._timeout_s)
 
     def remote_consumer_offsets(
         self, group: str, remote_alias: str, timeout_s: float | None = None

@@ -11,6 +11,7 @@ from connect.runtime.distributed.group_config import DistributedConfig
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig
+from connectors.mirror.inspect.given_offsets import DEFAULT_OFFSETS_TOPIC
 from connectors.mirror.replication_policy import offset_topics, replication_policy
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
@@ -156,6 +157,7 @@ def mirror_names(props: Mapping[str, str], source: str, target: str) -> FlowName
         heartbeats=policy.heartbeats_topic(),
         copied_heartbeats=policy.remote_topic(source, policy.heartbeats_topic()),
         quarantine=config.mirror_quarantine_topic or "",
+        others_offsets=DEFAULT_OFFSETS_TOPIC,
     )
 
 

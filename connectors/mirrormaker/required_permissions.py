@@ -57,13 +57,34 @@ class Feature(Enum):
     TRANSLATE = "translate"
     COMMIT = "translate --commit"
     PAUSE = "pause"
+    START = "start"
+    START_COMMIT = "start --commit"
+    START_CONNECTOR = "start --connector"
+    CLUSTERS = "clusters"
+    TOPICS = "topics"
+    OFFSET_CHECKER = "kafka-consumer-offset-checker"
+    OFFSET_CHECKER_FLOW = "kafka-consumer-offset-checker --config"
+    DATA_SOURCE = "data source"
     SINK = "sink connectors"
     DEAD_LETTERS = "dead letter queue"
     SOURCE = "source connectors"
     MIRRORMAKER_1 = "kafka-mirror-maker"
 
 
-READERS = frozenset({Feature.AUDIT, Feature.LAG, Feature.WHY, Feature.TRANSLATE})
+READERS = frozenset(
+    {
+        Feature.AUDIT,
+        Feature.LAG,
+        Feature.WHY,
+        Feature.TRANSLATE,
+        Feature.START,
+        Feature.CLUSTERS,
+        Feature.TOPICS,
+        Feature.OFFSET_CHECKER,
+        Feature.OFFSET_CHECKER_FLOW,
+        Feature.DATA_SOURCE,
+    }
+)
 """Programs that may run with a principal of their own, which needs only the permissions in their
 rows."""
 
@@ -73,9 +94,11 @@ TOOLS = READERS | {
     Feature.RESTORE,
     Feature.COMMIT,
     Feature.PAUSE,
+    Feature.START_COMMIT,
+    Feature.START_CONNECTOR,
 }
-"""Programs beside the flow. Programs other than `READERS` also need the rows of copying or of
-translation."""
+"""Programs beside the flow. Programs other than `READERS` also need the rows of copying, of
+translation or of start."""
 
 OTHERS = frozenset({Feature.SINK, Feature.DEAD_LETTERS, Feature.SOURCE, Feature.MIRRORMAKER_1})
 """Features that do not belong to a flow of MirrorMaker 2."""
@@ -94,7 +117,8 @@ class Pattern(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowNames:
     """The names of the resources of a flow, a worker or a connector; empty for what it does not
-    have. `offsets_side`: the cluster of offset syncs and offset map."""
+    have. `offsets_side`: the cluster of offset syncs and offset map. `others_offsets`: the topic of
+    Connect workers whose offsets a flow takes over."""
 
     source: str
     target: str
@@ -113,6 +137,7 @@ class FlowNames:
     quarantine: str = ""
     sink_group: str = ""
     dead_letters: str = ""
+    others_offsets: str = ""
 
 
 class RequiredPermission(NamedTuple):
@@ -202,6 +227,7 @@ _QUARANTINE, _WORKER_GROUP = _one(lambda n: n.quarantine), _one(lambda n: n.work
 _BACKFILL_GROUP = _one(lambda n: f"{n.worker_group}-backfill")
 _ARCHIVE_GROUP = _one(lambda n: f"{n.worker_group}-archive")
 _OFFSETS, _CONFIGS = _one(lambda n: n.worker_topics[0]), _one(lambda n: n.worker_topics[2])
+_OTHERS_OFFSETS = _one(lambda n: n.others_offsets)
 _SINK_GROUP, _DEAD_LETTERS = _one(lambda n: n.sink_group), _one(lambda n: n.dead_letters)
 
 PERMISSIONS: tuple[_Row, ...] = (
@@ -264,6 +290,32 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, _TOPIC, _copies, (_READ,), Feature.COMMIT),
     _Row(_target, _GROUP, _groups, (_READ,), Feature.COMMIT),
     _Row(_target, _TOPIC, _CONFIGS, (_READ, _WRITE), Feature.PAUSE),
+    _Row(_source, _TOPIC, _topics, (_DESCRIBE,), Feature.START),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.START),
+    _Row(_target, _GROUP, _WORKER_GROUP, (_DESCRIBE,), Feature.START_COMMIT),
+    _Row(_target, _TOPIC, _OFFSETS, (*_OWN, _DESCRIBE_CONFIGS), Feature.START_COMMIT),
+    _Row(_target, _TOPIC, _OTHERS_OFFSETS, (_READ,), Feature.START_CONNECTOR),
+    _Row(_target, _TOPIC, _BEATS, (_DESCRIBE,), Feature.CLUSTERS),
+    _Row(_target, _TOPIC, _COPIED_BEATS, (_DESCRIBE,), Feature.CLUSTERS),
+    _Row(_target, _TOPIC, _BEATS, (_DESCRIBE,), Feature.TOPICS),
+    _Row(_target, _TOPIC, _COPIED_BEATS, (_DESCRIBE,), Feature.TOPICS),
+    _Row(_target, _TOPIC, _CHECKPOINTS, (_DESCRIBE,), Feature.TOPICS),
+    _Row(_target, _TOPIC, _copies, (_DESCRIBE,), Feature.TOPICS),
+    _Row(_source, _TOPIC, _topics, (_DESCRIBE,), Feature.OFFSET_CHECKER),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.OFFSET_CHECKER),
+    _Row(_source, _TOPIC, _topics, (_DESCRIBE,), Feature.OFFSET_CHECKER_FLOW),
+    _Row(_target, _GROUP, _WORKER_GROUP, (_DESCRIBE,), Feature.OFFSET_CHECKER_FLOW),
+    _Row(_target, _TOPIC, _OFFSETS, (_READ,), Feature.OFFSET_CHECKER_FLOW),
+    _Row(_target, _TOPIC, _CONFIGS, (_READ,), Feature.OFFSET_CHECKER_FLOW),
+    _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.DATA_SOURCE),
+    _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.DATA_SOURCE),
+    _Row(_beside_syncs, _TOPIC, _SYNCS, (_READ,), Feature.DATA_SOURCE),
+    _Row(_beside_syncs, _TOPIC, _MAP, (_READ,), Feature.DATA_SOURCE),
+    _Row(_target, _TOPIC, _copies, (_READ, _DESCRIBE_CONFIGS), Feature.DATA_SOURCE),
+    _Row(_target, _GROUP, _groups, (_DESCRIBE,), Feature.DATA_SOURCE),
+    _Row(_target, _TOPIC, _OFFSETS, (_READ,), Feature.DATA_SOURCE),
+    _Row(_target, _TOPIC, _CHECKPOINTS, (_READ,), Feature.DATA_SOURCE),
+    _Row(_target, _TOPIC, _BEATS, (_READ,), Feature.DATA_SOURCE),
     _Row(_target, _GROUP, _SINK_GROUP, (_READ,), Feature.SINK),
     _Row(_target, _TOPIC, _topics, (_READ,), Feature.SINK),
     _Row(_target, _TOPIC, _DEAD_LETTERS, (_CREATE, _WRITE), Feature.DEAD_LETTERS),

@@ -63,6 +63,7 @@ def group_rows(
     with closing(Admin(client)) as admin:
         if topics is not None:
             counts = admin.list_topics(_TIMEOUT_S)
+            refuse_hidden(admin, set(topics) - counts.keys(), "Describe")
             keys = {(t, number) for t in topics for number in range(counts.get(t, 0))}
         ends = admin.end_offsets(keys, _TIMEOUT_S)
     offsets = {key: each.offset for key, each in found.items()}

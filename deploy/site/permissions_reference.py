@@ -39,6 +39,7 @@ NAMES = FlowNames(
     heartbeats="heartbeats",
     copied_heartbeats="A.heartbeats",
     quarantine="<quarantine>",
+    others_offsets="connect-offsets",
 )
 """Of the page's flow."""
 

@@ -5,7 +5,7 @@ target. While the source does not answer, the rows come from the last checkpoint
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -14,11 +14,12 @@ from pyspark.sql.datasource import InputPartition
 
 from connect.clients.groups.consumer_groups import ConsumerGroups
 from connect.clock import Deadline
-from connect.errors import RetriableError
+from connect.errors import ConnectError, RetriableError
 from connectors.dataframes.options import FrameFlow
 from connectors.dataframes.tables import Row
 from connectors.mirror.config.clients import checkpoint_source_admin
 from connectors.mirror.failover import MoveClusters, plan_move
+from connectors.mirror.filters import DefaultGroupFilter, group_filter
 from connectors.mirror.inspect.cluster_queries import REACH_S
 
 __all__ = ["GroupTable"]
@@ -41,6 +42,7 @@ class GroupTable:
         try:
             with closing(ConsumerGroups(checkpoint_source_admin(flow.properties))) as source:
                 groups = sorted(source.list_groups(Deadline(REACH_S)))
+                _refuse_hidden(source, flow, groups)
         except RetriableError:
             # The source does not answer: this is when people fail over.
             return [GroupSlice(None)]
@@ -70,3 +72,14 @@ class GroupTable:
         unknown = (None,) * 8
         for group, error in plan.unreadable.items():
             yield group, *unknown, False, live, error
+
+
+def _refuse_hidden(source: ConsumerGroups, flow: FrameFlow, listed: Collection[str]) -> None:
+    """Raise the brokers' refusal of a group that the flow names in full and that the user may not
+    describe. A listing leaves such a group out."""
+    of_flow = group_filter(flow.properties)
+    if isinstance(of_flow, DefaultGroupFilter):
+        named = set(of_flow.include.literals()) - set(listed)
+        for found in source.committed(sorted(named), Deadline(REACH_S)).values():
+            if isinstance(found, ConnectError):
+                raise found

@@ -20,8 +20,9 @@ from connectors.dataframes.options import FrameFlow
 from connectors.dataframes.tables import Row
 from connectors.mirror.audit.auditor import Auditor
 from connectors.mirror.config import clients as client_configs
-from connectors.mirror.inspect.cluster_queries import REACH_S, asking
+from connectors.mirror.inspect.cluster_queries import REACH_S, asking, refuse_hidden
 from connectors.mirror.inspect.listed_offsets import listed
+from connectors.mirror.inspect.source_topics import refuse_hidden_sources
 from connectors.mirror.inspect.stored_progress import stored_positions
 from connectors.mirror.topics.clusters import topic_selector
 
@@ -50,12 +51,14 @@ class LagSlice(InputPartition):
 
 class LagTable:
     def slices(self, flow: FrameFlow) -> Sequence[LagSlice]:
-        source = client_configs.source_admin(flow.properties)
+        source, selector = client_configs.source_admin(flow.properties), topic_selector(flow.config)
         with closing(Admin(source)) as admin, asking("source", source):
             counts = admin.list_topics(REACH_S)
+            refuse_hidden_sources(admin, selector, counts, "Describe")
         with closing(Admin(flow.offsets_client)) as admin, asking("target", flow.offsets_client):
             stored = flow.offsets_topic in admin.list_topics(REACH_S)
-        selector = topic_selector(flow.config)
+            if not stored:
+                refuse_hidden(admin, [flow.offsets_topic])
         topics = sorted(selector.select(counts).copied)
         whole = (Partitions(each, selector.remote(each), 0, counts[each]) for each in topics)
         return [LagSlice(parts, stored) for parts in cut_topics(whole)]

@@ -16,7 +16,7 @@ from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from connectors.dataframes.options import FrameFlow
 from connectors.mirror.config.clients import Side, client_properties
-from connectors.mirror.inspect.cluster_queries import REACH_S, asking
+from connectors.mirror.inspect.cluster_queries import REACH_S, asking, refuse_hidden
 
 __all__ = ["InternalTopic", "TopicRange", "cut", "range_records"]
 
@@ -57,6 +57,8 @@ class InternalTopic(NamedTuple):
         with closing(Admin(client)) as admin:
             with asking(self.side, client):
                 exists = self.name in admin.list_topics(REACH_S)
+                if not exists:
+                    refuse_hidden(admin, [self.name])
             if not exists:
                 return None
             return admin.beginning_offsets([key])[key], admin.end_offsets([key])[key]

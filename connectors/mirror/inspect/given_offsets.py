@@ -19,10 +19,14 @@ from connect.plugin import SourceOffset, SourcePartition
 from connect.protocol.messages import TopicPartition
 from connect.storage.offset_admin import read_offsets
 from connect.storage.offset_store import KafkaOffsetStore
+from connectors.mirror.inspect.cluster_queries import refuse_hidden
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.offsets.offset_sync_writer import position_after
 
-__all__ = ["read_connector_offsets", "read_offsets_file"]
+__all__ = ["DEFAULT_OFFSETS_TOPIC", "read_connector_offsets", "read_offsets_file"]
+
+DEFAULT_OFFSETS_TOPIC = "connect-offsets"
+"""The topic of Kafka's connect-distributed.properties and of the replicator program."""
 
 _CLOSE_S = 10.0
 # The fields of a source partition.
@@ -93,6 +97,7 @@ def read_connector_offsets(
     client = flow.client("given-offsets")
     with closing(Admin(client)) as admin:
         if topic not in admin.list_topics(deadline.remaining()):
+            refuse_hidden(admin, [topic])
             raise ConfigError(
                 f"Topic {topic} does not exist on {flow.config.target_cluster_alias}: give the "
                 "offset.storage.topic of the Connect workers with --offsets-topic. If it is on "

@@ -47,9 +47,12 @@ class NamedTopics(TopicFilter):
         return [name] if _NAME.fullmatch(name) else []
 
 
-def refuse_hidden_sources(admin: Admin, selector: TopicSelector, listed: Collection[str]) -> None:
-    """Raise `BrokerError` if the user may not describe a topic that the filter names in full.
-    Without it the job would silently leave the topic out. `listed`: the source's topics."""
+def refuse_hidden_sources(
+    admin: Admin, selector: TopicSelector, listed: Collection[str], needed: str = "Read"
+) -> None:
+    """Raise `BrokerError` if the user may not describe a topic that the filter names in full, for
+    which an operation is `needed`. Without it the job would silently leave the topic out. `listed`:
+    the source's topics."""
     topics = selector.topics
     named: list[str] = []
     if isinstance(topics, NamedTopics):
@@ -57,4 +60,4 @@ def refuse_hidden_sources(admin: Admin, selector: TopicSelector, listed: Collect
     elif isinstance(topics, DefaultTopicFilter):
         named = topics.include.literals()
     wanted = {name for name in named if name not in listed and selector.skip(name) is None}
-    refuse_hidden(admin, wanted)
+    refuse_hidden(admin, wanted, needed)

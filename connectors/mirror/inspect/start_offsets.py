@@ -21,6 +21,7 @@ from connect.storage.offset_store import KafkaOffsetStore
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import look_at_flow
+from connectors.mirror.inspect.source_topics import refuse_hidden_sources
 from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
 from connectors.mirror.topics.clusters import topic_selector
@@ -58,8 +59,10 @@ def starts(
     config = flow.config
     props = client_configs.source_admin(config.originals)
     with closing(Admin(props)) as admin:
-        copied = topic_selector(config).select(admin.list_topics(deadline.remaining())).copied
-        keys = partitions_of(copied)
+        selector = topic_selector(config)
+        listed = admin.list_topics(deadline.remaining())
+        refuse_hidden_sources(admin, selector, listed, "Describe")
+        keys = partitions_of(selector.select(listed).copied)
         if not keys:
             raise ConfigError(f"{flow.name} selects no topics: change its topics", key="topics")
         first = admin.beginning_offsets(keys, deadline.remaining())

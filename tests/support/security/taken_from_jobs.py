@@ -1,5 +1,5 @@
-"""What backfills, archives and restores say when one permission of the table is left out of those
-that they need.
+"""What backfills, archives, restores and `start --commit` say when one permission of the table is
+left out of those that they need.
 
 All copy one flow that no mirror runs. Before each job, what the one before left on the target is
 deleted.
@@ -25,6 +25,7 @@ from connectors.mirrormaker.required_permissions import (
 from deploy.brokers import KafkaCluster
 from deploy.site.permissions_reference import NAMES
 from tests.support.properties_files import properties_text
+from tests.support.records.connector_offsets import store_replicator_offsets
 from tests.support.records.losing import delete_topic
 from tests.support.records.topics import topic_names
 from tests.support.security.guarded_flow import Guarded, granted
@@ -39,6 +40,8 @@ __all__ = ["JOBS", "Job", "JobFlow", "JobRow", "job_rows"]
 _JOB_S = 300.0
 _GONE_S, _SOON_S = 60.0, 12.0
 _OFFSETS = NAMES.worker_topics[0]
+_START = ("api.cli.mirror_client", "start", "--config", "FILE")
+_REPLICATOR = "replicator"
 _COPIED = frozenset({Feature.COPYING, Feature.OFFSET_MAP})
 _SPARK = {
     "A->B.spark.master": "local[1]",
@@ -50,8 +53,8 @@ _SPARK = {
 class Job:
     """A job, by the name that the page has for it. `features`: the rows that suffice, of which
     those of `tried` are left out. `DIRECTORY` stands for an archive, which exists before the job
-    if it `reads` one. `unused`: rows that
-    it does without here."""
+    if it `reads` one, `GROUP` for a group of the source. `unused`: rows that it does without
+    here."""
 
     name: str
     features: frozenset[Feature]
@@ -90,6 +93,20 @@ JOBS = (
             }
         ),
     ),
+    Job(
+        Feature.START_COMMIT.value,
+        frozenset({Feature.START, Feature.START_COMMIT}),
+        frozenset({Feature.START_COMMIT}),
+        (*_START, "--group", "GROUP", "--commit"),
+        # It reads and checks a topic that was there before.
+        unused=frozenset({f"Read on topic {_OFFSETS}", f"DescribeConfigs on topic {_OFFSETS}"}),
+    ),
+    Job(
+        Feature.START_CONNECTOR.value,
+        frozenset({Feature.START, Feature.START_CONNECTOR}),
+        frozenset({Feature.START_CONNECTOR}),
+        (*_START, "--connector", _REPLICATOR),
+    ),
 )
 
 
@@ -121,6 +138,8 @@ class JobFlow:
         self.guarded = Guarded(clusters, USER)
         self._file = directory / "jobs.properties"
         self._archive, self._whole = directory / "archive", directory / "whole"
+        servers, first = self.guarded.flow.target_servers, (self.guarded.topic, 0)
+        store_replicator_offsets(servers, NAMES.others_offsets, _REPLICATOR, {first: 1})
         lines = self.guarded.properties("", self._extra)
         self._file.write_text(properties_text(lines))
 
@@ -139,7 +158,11 @@ class JobFlow:
         shutil.rmtree(self._archive, ignore_errors=True)
         self._grant(job, without)
         directory = self._whole if job.reads else self._archive
-        words = {"FILE": str(self._file), "DIRECTORY": str(directory)}
+        words = {
+            "FILE": str(self._file),
+            "DIRECTORY": str(directory),
+            "GROUP": self.guarded.group,
+        }
         done = subprocess.run(
             [sys.executable, "-P", "-m", *(words.get(each, each) for each in job.call)],
             capture_output=True,

@@ -6,6 +6,7 @@ All commands ask about one flow, which runs under another principal.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from tests.support.flows.mirrored import running
 from tests.support.properties_files import properties_text
 from tests.support.records.groups import commit
 from tests.support.security.guarded_flow import COUNT, Guarded, granted
-from tests.support.security.permissions import forget, grant
+from tests.support.security.permissions import forget, grant, login
 from tests.support.security.taken_permissions import (
     USER,
     in_words_of_the_page,
@@ -47,6 +48,9 @@ __all__ = [
 ]
 
 _MIRROR = "api.cli.connect_mirror.main"
+_CLIENT = "api.cli.mirror_client"
+_CHECKER = "api.cli.offset_checker"
+_CHECKOUT = Path(__file__).parents[3]
 _COMMAND_S = 120.0
 _SOON_S = 12.0
 _TO_GRANT = re.compile(r"[Gg]rant [A-Z]")
@@ -57,8 +61,9 @@ Arguments = Callable[[Guarded], Sequence[str]]
 @dataclass(frozen=True)
 class Command:
     """A command, by the name that the page has for it. `calls`: module and arguments, one after
-    another; `FILE` stands for the flow's file. `features`: the rows that suffice, of which those
-    of `tried` are left out. `content`: its exit statuses when it has them all."""
+    another; `FILE` stands for the flow's file, `LOGIN` for one with client properties of the
+    source. `features`: the rows that suffice, of which those of `tried` are left out. `content`:
+    its exit statuses when it has them all."""
 
     name: str
     tried: Feature
@@ -86,6 +91,27 @@ def _why(subject: Callable[[Guarded], str]) -> Arguments:
     return lambda g: [_MIRROR, "why", "-c", "FILE", subject(g)]
 
 
+def _listing(command: str) -> Arguments:
+    return lambda g: [_CLIENT, command, "--config", "FILE", "--to", g.flow.b]
+
+
+def _start(g: Guarded) -> Sequence[str]:
+    return [_CLIENT, "start", "--config", "FILE", "--group", g.group]
+
+
+def _checked_group(g: Guarded) -> Sequence[str]:
+    where = ["--bootstrap-server", g.flow.source.bootstrap("SASL"), "--command-config", "LOGIN"]
+    return [_CHECKER, *where, "--group", g.group, "--topic", g.topic]
+
+
+def _checked_flow(_: Guarded) -> Sequence[str]:
+    return [_CHECKER, "--config", "FILE"]
+
+
+def _tables(_: Guarded) -> Sequence[str]:
+    return ["tests.support.spark.read_tables", "FILE"]
+
+
 def _alone(feature: Feature, *calls: Arguments, content: Collection[int] = (0,)) -> Command:
     return Command(feature.value, feature, frozenset({feature}), calls, frozenset(content))
 
@@ -108,6 +134,12 @@ COMMANDS = (
         [_translate("--commit", "--rewind")],
     ),
     _alone(Feature.PAUSE, _mirror("pause"), _mirror("resume")),
+    _alone(Feature.START, _start),
+    _alone(Feature.CLUSTERS, _listing("clusters")),
+    _alone(Feature.TOPICS, _listing("topics")),
+    _alone(Feature.OFFSET_CHECKER, _checked_group),
+    _alone(Feature.OFFSET_CHECKER_FLOW, _checked_flow),
+    _alone(Feature.DATA_SOURCE, _tables),
 )
 
 
@@ -186,9 +218,12 @@ class CopiedFlow:
             self._move_group_ahead()
         file = self._directory / "asked.properties"
         _write(file, guarded.properties("", _extra(guarded)))
+        client = self._directory / "login.properties"
+        _write(client, login(flow.source, USER))
+        files = {"FILE": str(file), "LOGIN": str(client)}
         statuses, lines = [], []
         for call in command.calls:
-            words = [str(file) if word == "FILE" else word for word in call(guarded)]
+            words = [files.get(word, word) for word in call(guarded)]
             done = subprocess.run(
                 [sys.executable, "-P", "-m", *words],
                 capture_output=True,
@@ -196,6 +231,7 @@ class CopiedFlow:
                 timeout=_COMMAND_S,
                 check=False,
                 cwd=self._directory,
+                env={**os.environ, "PYTHONPATH": str(_CHECKOUT)},
             )
             statuses.append(done.returncode)
             lines += [*done.stdout.splitlines(), *done.stderr.splitlines()]
@@ -237,7 +273,11 @@ def copied_flow(
 
 
 def _extra(guarded: Guarded) -> dict[str, str]:
-    return {"topics": guarded.topic, "mirror.history.url": "none"}
+    return {
+        "topics": guarded.topic,
+        "heartbeats.replication.enabled": "true",
+        "mirror.history.url": "none",
+    }
 
 
 def _write(path: Path, properties: Mapping[str, str]) -> None:
