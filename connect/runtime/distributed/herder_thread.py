@@ -141,6 +141,7 @@ class HerderLoop:
         self.work: RunningWork = RunningWork(
             worker,
             self.post,
+            lambda: self.configs.current,
             lambda name: self.publisher.wanted(name),
             lambda name: self.work.restart_connector(name, self.configs.current, shown=False),
             self._begin_run,

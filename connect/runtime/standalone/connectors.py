@@ -42,6 +42,7 @@ class StandaloneConnectors:
         self.work: RunningWork = RunningWork(
             worker,
             commands.post,
+            lambda: self.configs,
             lambda name: self._publisher.wanted(name),
             self.restart,
             lambda task: None,

@@ -21,6 +21,7 @@ from connect.runtime.tasks.host import TaskHost, stop_tasks
 from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.thread_dumps import error_trace
 from connect.runtime.work.failure_notes import note_failure
+from connect.runtime.work.provided_values import ProvidedValues
 from connect.runtime.work.task_reconfiguration import (
     RunningTask,
     TaskRenewal,
@@ -63,15 +64,17 @@ class RunningWork:
     """The running work of a worker. Only `task_hosts` is thread-safe; the rest is for the herder's
     thread.
 
-    `later(seconds, command)` runs a command on that thread. `tasks_wanted` is called when a
-    connector must be asked for task configs. `expired` is called with a connector that must restart
-    to get newer values from config providers. `begin_run` creates the run of an exactly-once task.
+    `later(seconds, command)` runs a command on that thread. `configs` returns the current configs.
+    `tasks_wanted` is called when a connector must be asked for task configs. `expired` is called
+    with a connector that must restart to get newer values from config providers. `begin_run`
+    creates the run of an exactly-once task.
     """
 
     def __init__(
         self,
         worker: Worker,
         later: Callable[[float, Callable[[], None]], None],
+        configs: Callable[[], ClusterConfigState],
         tasks_wanted: TasksWanted,
         expired: Callable[[str], object],
         begin_run: Callable[[InstanceId], TaskRun | None],
@@ -80,6 +83,7 @@ class RunningWork:
         self._worker = worker
         self._statuses = worker.statuses
         self._later = later
+        self._configs = configs
         self._tasks_wanted = tasks_wanted
         self._expired = expired
         self._begin_run = begin_run
@@ -89,6 +93,7 @@ class RunningWork:
         self._frozen: set[InstanceId] = set()
         self.renewal = TaskRenewal(worker, self._tasks, lambda: self._frozen, self.restart_tasks)
         """Applies newer configs to tasks."""
+        self._values = ProvidedValues(worker, later, self._tasks, configs, self._renew_values)
         self._statuses.on_failure = self._note_failure
 
     def _note_failure(self, instance: InstanceId, trace: str) -> None:
@@ -350,6 +355,10 @@ class RunningWork:
             _log.info("Config provider values of connector %s have expired", name)
             self._expired(name)
 
+    def _renew_values(self, tasks: Sequence[InstanceId]) -> None:
+        """Restart tasks that have old values of config providers."""
+        self.restart_tasks([task for task in tasks if task not in self._frozen], self._configs())
+
     def _begin(self, name: str, entry: _Connector, ready: Future[None]) -> None:
         instance = InstanceId(name)
         if entry.target is not TargetState.STARTED:
@@ -381,10 +390,12 @@ class RunningWork:
         entry = RunningTask(None, raw or {}, {})
         self._tasks[instance] = entry
         try:
-            connector_config = resolved(self._worker, raw)
             committed = resolved(self._worker, configs.raw_task_config(instance))
-            if connector_config is None or committed is None:
+            if raw is None or committed is None:
                 raise TaskFailed(f"Task {instance} has no committed config")
+            provided = self._worker.resolved_for_now(raw)
+            self._values.watch(instance.connector, provided.ttl_s)
+            connector_config = provided.values
             live = self._worker.live_keys(connector_config)
             config = with_live(committed, connector_config, live)
             entry.connector_config, entry.config = connector_config, config

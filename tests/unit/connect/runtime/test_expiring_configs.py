@@ -20,6 +20,7 @@ from tests.support.waiting import wait_until
 from tests.support.workers.memory_offset_store import MemoryOffsetStore
 
 TIMEOUT_S = 10.0
+LEASE_S = 0.5
 
 
 class Vault(ConfigProvider):
@@ -56,19 +57,64 @@ class Login(Connector):
         """Nothing is open."""
 
 
+class LoginTask(SourceTask):
+    """Remembers the passwords of its starts."""
+
+    starts: ClassVar[list[str]] = []
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.starts.append(config["password"])
+
+    def poll(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+
+class Logins(Login):
+    """Has a task, whose config has the password."""
+
+    def task_class(self) -> type[SourceTask]:
+        return LoginTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [self._config]
+
+
+class ChangedOnce(ConfigProvider):
+    """A password that a test changes."""
+
+    password = "before"
+    asked = 0
+
+    def get(self, path: str) -> Mapping[str, str]:
+        ChangedOnce.asked += 1
+        return {"password": ChangedOnce.password}
+
+    def ttl_s(self, path: str) -> float | None:
+        return LEASE_S
+
+
 @contextmanager
 def herder() -> Iterator[StandaloneHerder]:
     props = {
-        "bootstrap.servers": "unused:9092",
+        "bootstrap.servers": "127.0.0.1:1",
         "key.converter": "ByteArrayConverter",
         "value.converter": "ByteArrayConverter",
         "offset.storage.file.filename": "unused",
-        "config.providers": "vault",
+        "config.providers": "vault,once",
         "config.providers.vault.class": "Vault",
+        "config.providers.once.class": "ChangedOnce",
     }
     plugins = PluginRegistry(discover=False)
     plugins.register(Login)
     plugins.register(Vault)
+    plugins.register(Logins)
+    plugins.register(ChangedOnce)
     worker = Worker(
         WorkerConfig.for_standalone(props),
         plugins,
@@ -106,3 +152,18 @@ def test_it_is_left_alone_where_its_config_says_so() -> None:
         running.put_connector_config("other", config(), allow_replace=False)
         wait_until(lambda: len(Login.starts) >= 4, TIMEOUT_S, "restarts of the other")
     assert [name for name, _ in Login.starts].count("login") == 1
+
+
+def test_tasks_take_up_a_value_that_changes_before_it_expires() -> None:
+    """Nobody has compared it with another one before."""
+    LoginTask.starts.clear()
+    ChangedOnce.password = "before"
+    with herder() as running:
+        config = {"connector.class": "Logins", "password": "${once:db:password}"}
+        running.put_connector_config("logins", config, allow_replace=False)
+        wait_until(lambda: LoginTask.starts == ["before"], TIMEOUT_S, "the task's start")
+        ChangedOnce.password = "after"
+        wait_until(lambda: len(LoginTask.starts) > 1, TIMEOUT_S, "the task's restart")
+        asked = ChangedOnce.asked
+        wait_until(lambda: ChangedOnce.asked > asked + 4, TIMEOUT_S, "more questions")
+    assert LoginTask.starts == ["before", "after"]

@@ -143,7 +143,12 @@ def run() -> TaskRun | None:
 def work(worker: Worker, run: TaskRun | None) -> Iterator[RunningWork]:
     Lanes.told, Lanes.stubborn, Lanes.exactly_once = [], False, False
     opened = RunningWork(
-        worker, lambda wait, command: None, lambda name: None, lambda name: None, lambda task: run
+        worker,
+        lambda wait, command: None,
+        ClusterConfigState,
+        lambda name: None,
+        lambda name: None,
+        lambda task: run,
     )
     yield opened
     opened.end_all(Deadline(5.0))
