@@ -165,7 +165,8 @@ SECURITY_TESTS := tests/unit/api/rest tests/unit/api/dedicated/test_internal_res
 	$(addprefix tests/integration/clients/test_,group_member.py kerberos.py refused_certificates.py \
 	refused_logins.py rotated_certificates.py sasl_proxy.py signed_tokens.py wire_security.py) \
 	$(addprefix tests/integration/connect/test_,internal_requests.py kerberos.py permissions_of_stored_configs.py \
-	secrets_in_logs.py standalone_process.py worst_patterns.py) tests/integration/connect/sinks/test_sink_logins.py \
+	rotated_certificates.py secrets_in_logs.py standalone_process.py worst_patterns.py) \
+	tests/integration/connect/sinks/test_sink_logins.py tests/integration/mirrormaker1/test_rotated_certificates.py \
 	$(addprefix tests/integration/dedicated/test_,client_certificates.py internal_rest.py kerberos.py \
 	sasl_sessions.py) \
 	$(addprefix tests/integration/spark/test_spark_,rpc.py security.py) tests/integration/secrets \

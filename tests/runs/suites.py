@@ -109,6 +109,7 @@ SUITES: dict[str, Suite] = {
             "tests/integration/clients",
             "tests/integration/connect",
             "tests/integration/dedicated",
+            "tests/integration/mirrormaker1",
             "tests/integration/secrets",
             "tests/integration/spark/test_spark_rpc.py",
             "tests/integration/spark/test_spark_security.py",

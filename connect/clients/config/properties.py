@@ -35,6 +35,7 @@ from connect.clients.config.settings import (
     ProduceSettings,
     WireSettings,
 )
+from connect.clients.security.store_files import store_files
 from connect.clients.security.tls import librdkafka_tls, ssl_context, verifies_hostname
 from connect.clients.warn_once import warn_once
 from connect.config.definition import ConfigDef, ConfigKey, ParsedConfig
@@ -50,6 +51,7 @@ __all__ = [
     "bootstrap_servers",
     "fetch_settings",
     "librdkafka_config",
+    "needs_proxy",
     "produce_settings",
     "wire_settings",
 ]
@@ -69,11 +71,21 @@ _JAVA_BACKOFF_MAX_MS = 1000
 MAX_IDEMPOTENT_IN_FLIGHT = 5
 
 
+def needs_proxy(props: Mapping[str, str]) -> bool:
+    """Return whether a librdkafka client of these Java properties needs a `SaslProxy`: because it
+    lacks the login, or because TLS stores are files, which it would read only once. Raises
+    ConfigError.
+    """
+    given = _given(props)
+    in_files = _security_protocol(given).endswith("SSL") and bool(store_files(given))
+    return in_files or is_beyond_librdkafka(given)
+
+
 def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, Any]:
     """Return the librdkafka configuration for these Java properties. It contains secrets in plain
     text.
 
-    If `is_beyond_librdkafka`, it lacks security and brokers, which a `SaslProxy` provides. Raises
+    If `needs_proxy`, it lacks security and brokers, which a `SaslProxy` provides. Raises
     ConfigError with the Java key.
     """
     given = _given(props)
@@ -94,8 +106,12 @@ def librdkafka_config(props: Mapping[str, str], kind: ClientKind) -> dict[str, A
     elif kind == "consumer":
         _complete_consumer(config)
     protocol = _security_protocol(given)
-    if is_beyond_librdkafka(given):
-        wire_sasl(given)
+    if needs_proxy(given):
+        # As the proxy will read them: wrong ones are refused here.
+        if protocol.endswith("SSL"):
+            ssl_context(given)
+        if protocol.startswith("SASL"):
+            wire_sasl(given)
         config.pop("bootstrap.servers", None)
         return config
     config["security.protocol"] = protocol.lower()

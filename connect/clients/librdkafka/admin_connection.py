@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import logging
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,19 +12,10 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clients.librdkafka.login_refusals import LoginRefusals
-from connect.clients.security.store_files import StoreFiles
 from connect.clock import Deadline
-from connect.errors import (
-    AuthenticationFailed,
-    ConfigError,
-    ConnectError,
-    DeadlineExceeded,
-    RetriableError,
-)
+from connect.errors import AuthenticationFailed, ConnectError, DeadlineExceeded, RetriableError
 
 __all__ = ["AdminConnection"]
-
-_LOG = logging.getLogger(__name__)
 
 # librdkafka has a timeout of its own; this one applies only if it never answers.
 _ANSWER_GRACE_S = 5.0
@@ -43,37 +32,23 @@ class AdminConnection:
         """Create the client. `needs_login`: calls raise `AuthenticationFailed` as soon as brokers
         refuse the login. Otherwise they go on trying until their timeout.
         """
-        self._props = props
         self._refusals = LoginRefusals(props) if needs_login else None
         self._log = factory.LibrdkafkaLog(props.get("client.id", "admin"))
-        self._stores = StoreFiles(props)
-        self._renewing = threading.Lock()
-        self._client: AdminClient | None = self._made()
+        overrides = {} if self._refusals is None else self._refusals.librdkafka_config()
+        self._client: AdminClient | None = factory.admin_client(
+            props, overrides=overrides, log=self._log
+        )
 
     def close(self) -> None:
         """Close the connections. Later calls raise `ConnectError`."""
         self._log.closing = True
-        with self._renewing:
-            self._client = None
+        self._client = None
 
     def _open(self) -> AdminClient:
-        with self._renewing:
-            if self._client is None:
-                raise ConnectError("The admin client is closed")
-            if self._stores.changed():
-                self._renew()
-            return self._client
-
-    def _renew(self) -> None:
-        """librdkafka reads TLS stores only when a client is made."""
-        try:
-            self._client = self._made()
-        except ConfigError as error:
-            _LOG.error("Keeping the admin client with the previous TLS stores: %s", error)
-
-    def _made(self) -> AdminClient:
-        overrides = {} if self._refusals is None else self._refusals.librdkafka_config()
-        return factory.admin_client(self._props, overrides=overrides, log=self._log)
+        client = self._client
+        if client is None:
+            raise ConnectError("The admin client is closed")
+        return client
 
     def _answer(
         self,

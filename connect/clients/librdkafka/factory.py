@@ -1,6 +1,8 @@
 """Make librdkafka clients from Java client properties, with their logs in Python's logging.
 
-Where librdkafka lacks the SASL mechanism, the client gets a `SaslProxy`, which ends with it.
+Where librdkafka lacks the SASL mechanism, and where TLS stores are files, the client gets a
+`SaslProxy`, which ends with it. librdkafka reads stores only when a client is made, the proxy for
+each new connection.
 Callers own the clients and close them. librdkafka writes its log lines into the client's event
 queue. They reach Python only while the owner polls, so every owner polls.
 """
@@ -16,8 +18,7 @@ from typing import Any, Literal, TypeVar
 import confluent_kafka
 from confluent_kafka.admin import AdminClient
 
-from connect.clients.config.properties import librdkafka_config, wire_settings
-from connect.clients.config.sasl_properties import is_beyond_librdkafka
+from connect.clients.config.properties import librdkafka_config, needs_proxy, wire_settings
 from connect.clients.errors import from_librdkafka
 from connect.clients.librdkafka.sasl_proxy import SaslProxy
 from connect.clock import SYSTEM_CLOCK, Clock
@@ -110,12 +111,12 @@ def _made(
     config: dict[str, Any],
     log: LibrdkafkaLog,
 ) -> T:
-    """Make a client, with a proxy of its own if librdkafka lacks the mechanism of `props`."""
+    """Make a client, with a proxy of its own if it needs one."""
 
     def told(broker: str, error: ConnectError) -> None:
         log.log(logging.WARNING, "%s [proxy] %s", f"BROKER {broker}", error)
 
-    proxy = SaslProxy(wire_settings(props), told) if is_beyond_librdkafka(props) else None
+    proxy = SaslProxy(wire_settings(props), told) if needs_proxy(props) else None
     if proxy is not None:
         config.update(proxy.librdkafka_config())
     try:

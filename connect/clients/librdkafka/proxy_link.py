@@ -66,6 +66,8 @@ class ProxyServices(Protocol):
     """The methods of a proxy that its links use."""
 
     settings: WireSettings
+    mechanism: str | None
+    """The SASL mechanism of the brokers; None: they have no SASL."""
 
     def open(self, address: tuple[str, int]) -> Future[WireConnection]:
         """Connect to a broker without SASL on another thread."""
@@ -292,14 +294,14 @@ class ProxyLink:
             self._client.put(api_versions_answer(head, offered))
         elif head.api == AUTHENTICATE:
             self._authenticate(head, plain_credentials(piece.data))
-        elif broker is None or connection is None:
+        elif broker is None or connection is None or self._services.mechanism is None:
             self._client.put(handshake_answer(head.correlation_id))
         else:
             # In its turn, so that no other response is awaited when the mechanism's messages are
             # exchanged: a broker answers in order.
-            mechanism = self._services.settings.sasl_mechanism or ""
             self._awaited[head.correlation_id] = (HANDSHAKE, 1)
-            broker.put(handshake_request(mechanism, connection.client_id, head.correlation_id))
+            name = self._services.mechanism
+            broker.put(handshake_request(name, connection.client_id, head.correlation_id))
 
     def _response(self, piece: Piece) -> bytes:
         if not piece.whole:
@@ -310,7 +312,7 @@ class ProxyLink:
             return readdressed(api, version, piece.data, self._services.local)
         assert self._connection is not None
         try:
-            name = self._services.settings.sasl_mechanism or ""
+            name = self._services.mechanism or ""
             check_handshake(handshake_response(piece.data), self._connection, name)
         except AuthenticationFailed as error:
             self._refusal = str(error)
@@ -322,6 +324,9 @@ class ProxyLink:
             self._client.put(authenticate_answer(head, "this proxy is another client's", 0))
         elif self._refusal is not None or connection is None:
             self._client.put(authenticate_answer(head, self._refusal or "no broker", 0))
+        elif self._services.mechanism is None:
+            self._trusted = True
+            self._client.put(authenticate_answer(head, None, 0))
         else:
             self._exchanging = True
             settings = self._services.settings

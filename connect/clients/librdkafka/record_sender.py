@@ -18,9 +18,8 @@ import confluent_kafka
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clients.librdkafka.login_refusals import LoginRefusals
-from connect.clients.security.store_files import StoreFiles
 from connect.clock import Deadline
-from connect.errors import AuthenticationFailed, ConfigError, ConnectError
+from connect.errors import AuthenticationFailed, ConnectError
 from connect.log_fields import OwnedThread
 from connect.plugin import RecordMetadata
 
@@ -58,9 +57,7 @@ def transactional_properties(
 class RecordSender:
     """Sends records through one librdkafka producer. Thread-safe.
 
-    Callbacks run in the producer's order. The owner calls `close` once. If the files of TLS stores
-    were replaced, a new producer follows once everything that was sent is acknowledged, because
-    librdkafka reads the files only when a producer is created. A transactional producer is kept.
+    Callbacks run in the producer's order. The owner calls `close` once.
     """
 
     def __init__(
@@ -81,12 +78,9 @@ class RecordSender:
         if self._refusals is not None:
             overrides = {**self._refusals.librdkafka_config(), **(overrides or {})}
         self._librdkafka_log = factory.LibrdkafkaLog(client_id)
-        self._make = partial(factory.producer, props, overrides=overrides, log=self._librdkafka_log)
-        self._stores = None if props.get("transactional.id") else StoreFiles(props)
-        # Held while a record is queued, so that none is queued in a producer that was replaced. A
-        # callback may send, too.
-        self._sending = threading.RLock()
-        producer = self._make()
+        # Held while a record is queued, so that `close` flushes it or `send` raises.
+        self._sending = threading.Lock()
+        producer = factory.producer(props, overrides=overrides, log=self._librdkafka_log)
         self._producer: confluent_kafka.Producer | None = producer
         self._stopping = threading.Event()
         self._thread = OwnedThread(partial(self._serve, producer), f"sender-{client_id}")
@@ -198,11 +192,8 @@ class RecordSender:
             )
 
     def _serve(self, producer: confluent_kafka.Producer) -> None:
-        pause_s, due = _POLL_S, False
+        pause_s = _POLL_S
         while not self._stopping.is_set():
-            due = due or (self._stores is not None and self._stores.changed())
-            if due and (renewed := self._renewed(producer)) is not None:
-                producer, due = renewed, False
             try:
                 self._fail_refused(producer)
                 pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
@@ -238,17 +229,6 @@ class RecordSender:
         self._refusal = None
         if self._refusals is not None:
             self._refusals.answered()
-
-    def _renewed(self, producer: confluent_kafka.Producer) -> confluent_kafka.Producer | None:
-        """Return the producer to serve from now on; None while records wait for the old one."""
-        with self._sending:
-            if self._producer is None or not _flushed(producer, _POLL_S):
-                return None
-            try:
-                self._producer = self._make()
-            except ConfigError as error:
-                _log.error("%s keeps the previous TLS stores: %s", self._thread.name, error)
-            return self._producer
 
 
 def _flushed(producer: confluent_kafka.Producer, seconds: float) -> bool:

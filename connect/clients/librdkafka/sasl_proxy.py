@@ -1,13 +1,14 @@
-"""A Kafka proxy on loopback that authenticates for one librdkafka client.
+"""A Kafka proxy on loopback that connects and authenticates for one librdkafka client.
 
-librdkafka as confluent-kafka's wheels have it lacks GSSAPI. Such a client connects here, and each
-of its connections goes on to a broker over TCP or TLS, authenticated by `connect.clients.wire`. So
-each mechanism exists once, and a client behaves with it as with any other. Bytes pass as they are,
-except that
+librdkafka as confluent-kafka's wheels have it lacks GSSAPI, and reads TLS stores only when a client
+is made. A client that needs more connects here, and each of its connections goes on to a broker
+over TCP or TLS, authenticated by `connect.clients.wire`. So each mechanism exists once, a client
+behaves with it as with any other, and new connections use TLS stores as they are now. Bytes pass as
+they are, except that
 
 * addresses in Metadata, FindCoordinator and DescribeCluster become the proxy's own;
 * SaslHandshake and SaslAuthenticate become those of the real mechanism. librdkafka repeats them
-  before its session ends (KIP-368), and so does the proxy;
+  before its session ends (KIP-368), and so does the proxy. A broker without SASL gets neither;
 * ApiVersions is answered here, with versions that the proxy understands.
 
 Only the client may use the proxy: it listens on 127.0.0.1 and asks for a random password. A reason
@@ -65,6 +66,8 @@ class SaslProxy:
         could not be opened and will be tried again."""
         self.settings = settings
         self._on_failure = on_failure
+        protocol = settings.security_protocol
+        self.mechanism = settings.sasl_mechanism if protocol.startswith("SASL") else None
         self._without_sasl = replace(settings, sasl_mechanism=None)
         self._password = secrets.token_urlsafe(32)
         self._poller = SystemPoller()

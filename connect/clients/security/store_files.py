@@ -1,15 +1,20 @@
-"""Notices that the files of key and trust stores were replaced."""
+"""The files of key and trust stores, and whether they were replaced."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
-__all__ = ["StoreFiles"]
+__all__ = ["StoreFiles", "store_files"]
 
 _KEYS = ("ssl.keystore.location", "ssl.truststore.location")
 
 _Identity = tuple[int, int, int]
+
+
+def store_files(props: Mapping[str, str]) -> list[str]:
+    """Return the paths of the key and trust stores that these Java properties name."""
+    return [props[key] for key in _KEYS if props.get(key)]
 
 
 class StoreFiles:
@@ -18,7 +23,7 @@ class StoreFiles:
 
     def __init__(self, props: Mapping[str, str]) -> None:
         """`props`: Java client or listener properties."""
-        self._paths = [props[key] for key in _KEYS if props.get(key)]
+        self._paths = store_files(props)
         self._seen = self._state()
 
     def changed(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from connect.clients.librdkafka.renewed_producer import RenewedProducer
+from connect.clients.librdkafka.factory import producer
 from connect.clock import Clock
 from connectors.mirror.config.clients import offset_syncs_consumer, offset_syncs_producer
 from connectors.mirror.config.source import SourceConfig
@@ -53,7 +53,7 @@ class KafkaOffsetTopicClients:
 
     def writer(self, clock: Clock) -> OffsetSyncProducer:
         topics = self._topics
-        return OffsetSyncProducer(RenewedProducer(self._producer), topics.syncs, topics.map, clock)
+        return OffsetSyncProducer(producer(self._producer), topics.syncs, topics.map, clock)
 
     def read_map(self, on_read: Callable[[MapTopic], None], before: MapTopic) -> MapReader:
         return PageIndexReader(self._topics.map, self._consumer, on_read, before)

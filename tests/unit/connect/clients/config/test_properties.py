@@ -15,6 +15,7 @@ from connect.clients.config.librdkafka_keys import KINDS, WITHOUT_COUNTERPART, C
 from connect.clients.config.properties import (
     fetch_settings,
     librdkafka_config,
+    needs_proxy,
     produce_settings,
     wire_settings,
 )
@@ -279,6 +280,31 @@ SECURE = [
 @pytest.mark.parametrize("props", SECURE)
 def test_security_is_taken_by_a_real_client(props: dict[str, str], kind: ClientKind) -> None:
     accepted(props, kind)
+
+
+TRUSTED = {"ssl.truststore.location": str(STORES / "trust.jks")}
+
+
+@pytest.mark.parametrize(
+    ("props", "expected"),
+    [
+        ({"security.protocol": "SSL", **TRUSTED}, True),
+        ({"security.protocol": "SSL", "ssl.truststore.location": ""}, False),
+        ({"security.protocol": "SSL"}, False),
+        (TRUSTED, False),
+    ],
+)
+def test_stores_in_files_are_read_by_a_proxy(props: dict[str, str], expected: bool) -> None:
+    """It can read them again, which librdkafka does not."""
+    assert needs_proxy(props) is expected
+    config = librdkafka_config(BOOTSTRAP | props, "consumer")
+    assert ("bootstrap.servers" in config) is not expected
+
+
+def test_a_store_that_the_proxy_could_not_read_is_refused_before() -> None:
+    props = {"security.protocol": "SSL", "ssl.truststore.location": str(STORES / "nothing.jks")}
+    with pytest.raises(ConfigError, match="nothing"):
+        librdkafka_config(BOOTSTRAP | props, "admin")
 
 
 @pytest.mark.parametrize("props", SECURE)
