@@ -46,9 +46,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CHUNK = 256 * 1024
-# Reads of one side before another connection gets its turn.
-_READS_A_TURN = 8
 # More than this waiting for one side pauses reading from the other.
 _MAX_WAITING = 4 * 1024 * 1024
 _MAX_OWN_REQUEST = 64 * 1024
@@ -66,6 +63,8 @@ class ProxyServices(Protocol):
     """The methods of a proxy that its links use."""
 
     settings: WireSettings
+    buffer: memoryview
+    """What one read takes at most; in use only while a link reads."""
     mechanism: str | None
     """The SASL mechanism of the brokers; None: they have no SASL."""
 
@@ -94,8 +93,9 @@ class ProxyServices(Protocol):
 class _Side:
     """A socket and the bytes that wait for it."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, buffer: memoryview) -> None:
         self.sock = sock
+        self._buffer = buffer
         self.waiting: deque[memoryview] = deque()
         self.waiting_bytes = 0
 
@@ -117,14 +117,24 @@ class _Side:
             return
 
     def read(self) -> bytes | None:
-        """Return what has arrived, None if nothing has. Raises OSError, `BrokerUnavailable`."""
+        """Return what has arrived, None if nothing has. Raises OSError, `BrokerUnavailable`.
+
+        A socket of TLS gives at most 16 KiB at a time. They are passed on together, because each
+        call of a socket waits for its turn if other threads are busy in Python.
+        """
+        buffer, filled = self._buffer, 0
         try:
-            data = self.sock.recv(_CHUNK)
+            while filled < len(buffer):
+                count = self.sock.recv_into(buffer[filled:])
+                if not count:
+                    break
+                filled += count
         except _WOULD_BLOCK:
-            return None
-        if not data:
+            if not filled:
+                return None
+        if not filled:
             raise BrokerUnavailable("the connection was closed")
-        return data
+        return bytes(buffer[:filled])
 
     def has_decrypted(self) -> bool:
         """Return whether bytes wait inside TLS, where a selector cannot see them."""
@@ -144,7 +154,7 @@ class ProxyLink:
         self._services = services
         self._address = address
         self._on_closed = on_closed
-        self._client = _Side(sock)
+        self._client = _Side(sock, services.buffer)
         self._connection: WireConnection | None = None
         self._broker: _Side | None = None
         self._requests = FrameSplitter(REQUEST_HEAD, self._wants_request)
@@ -174,7 +184,7 @@ class ProxyLink:
                 done.result(0).close()
         elif error is None:
             self._connection = done.result(0)
-            self._broker = _Side(self._connection.sock)
+            self._broker = _Side(self._connection.sock, self._services.buffer)
             self._guarded(lambda: None)
         else:
             self._failed(error)
@@ -237,27 +247,19 @@ class ProxyLink:
             self._services.post(lambda: self._on_broker(READ))
 
     def _read_client(self) -> None:
-        for _ in range(_READS_A_TURN):
-            data = self._client.read()
-            if data is None:
-                return
+        data = self._client.read()
+        if data is not None:
             for piece in self._requests.feed(data):
                 self._take_request(piece)
-            if self._exchanging or (self._broker and self._broker.waiting_bytes > _MAX_WAITING):
-                return
 
     def _read_broker(self) -> None:
         broker = self._broker
         if broker is None or self._exchanging:
             return
-        for _ in range(_READS_A_TURN):
-            data = broker.read()
-            if data is None:
-                return
+        data = broker.read()
+        if data is not None:
             for piece in self._responses.feed(data):
                 self._client.put(self._response(piece))
-            if self._client.waiting_bytes > _MAX_WAITING:
-                return
 
     def _wants_request(self, frame: bytes) -> int:
         head = request_head(frame)

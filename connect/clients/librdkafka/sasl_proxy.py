@@ -52,6 +52,7 @@ T = TypeVar("T")
 _HOST = "127.0.0.1"
 _USER = "proxy"
 _BACKLOG = 64
+_CHUNK = 256 * 1024
 _TURN_S = 60.0
 _CLOSE_S = 5.0
 
@@ -65,9 +66,10 @@ class SaslProxy:
         """`on_failure(broker, error)` is called on the proxy's thread for each connection that
         could not be opened and will be tried again."""
         self.settings = settings
-        self._on_failure = on_failure
         protocol = settings.security_protocol
         self.mechanism = settings.sasl_mechanism if protocol.startswith("SASL") else None
+        self.buffer = memoryview(bytearray(_CHUNK))
+        self._on_failure = on_failure
         self._without_sasl = replace(settings, sasl_mechanism=None)
         self._password = secrets.token_urlsafe(32)
         self._poller = SystemPoller()
