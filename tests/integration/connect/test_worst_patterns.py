@@ -1,4 +1,5 @@
-"""Whoever may validate a config cannot keep a worker from its heartbeats."""
+"""Whoever may validate or write a config cannot keep a worker from its heartbeats, by patterns that
+take long to compile or to match."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ import pytest
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.copier.proxy import TcpProxy
-from tests.support.records.topics import unique
+from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import create_topic, unique
 from tests.support.rest import call
 from tests.support.waiting import wait_until
-from tests.support.workers.distributed import Group, worker_group
+from tests.support.workers.distributed import Group, file_source, worker_group
 from tests.support.workers.java_connect import worker_properties
 
 PROXIED = "PROXIED"
@@ -38,6 +40,22 @@ WORST = {
     "flags of many alternatives": "(?i)a|" * 5_000,
     "many topics": "|".join(f"topic-{number:06d}" for number in range(2_500)),
 }
+SLOWEST = {
+    "equal alternatives": "(a|a)*b",
+    "without regard to case": "(?i)(A|aa)+B",
+    "nothing as an alternative": "(|a|aa)+b",
+    "counts inside counts": "((a?){20}){200}b",
+    "references to groups": r"(.*)(.*)(.*)\1\2\3+b",
+    "looking ahead each time": "(?:(?=.*b.*)(a|aa))+b",
+    "looking behind each time": "(?:(?<=^|a)(a|aa|b))+b",
+    "many classes": f"({'|'.join(['[a-z]'] * 3_000)})+b",
+    "much that may be absent": "a*" * 16_000 + "b",
+}
+"""Patterns of which each needs ages for a name of as many letters as Kafka allows. That the name
+contains a b keeps the matcher from seeing at once that it does not match. Without commas, which
+separate the elements of lists."""
+SLOW_NAME, SLOW_NEW_NAME = "a" * 247 + "b_", "a" * 246 + "bb_"
+WAIT_S = 120.0
 
 
 class Times(NamedTuple):
@@ -96,7 +114,11 @@ def worker(kafka: KafkaRuntime, tmp_path: Path, logs: Path) -> Iterator[tuple[Gr
         )
         stack.enter_context(cluster)
         quick = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "200"}
-        properties = worker_properties(proxies[-1].address, unique("patterns"), quick)
+        text = {
+            f"{side}.converter": "org.apache.kafka.connect.storage.StringConverter"
+            for side in ("key", "value")
+        }
+        properties = worker_properties(proxies[-1].address, unique("patterns"), quick | text)
         yield stack.enter_context(worker_group(1, properties, tmp_path, logs)), beats
 
 
@@ -120,4 +142,79 @@ def test_concurrent_validations_of_the_worst_patterns_delay_no_heartbeat(
             assert list(pool.map(validate, [pattern] * 4)) == [200] * 4, what
             gaps[what] = beats.longest_gap(begin, beats.now())
             print(f"{what}: {gaps[what]:.3f} s")
+    assert {what: gap for what, gap in gaps.items() if gap >= LIMIT_S} == {}
+
+
+def uses(pattern: str, topic: str, servers: str, folder: Path) -> dict[str, dict[str, str]]:
+    """Connectors by name, each of which matches the topic's name in another way."""
+    source = file_source(topic, folder / "line.txt")
+    drop = {"transforms": "drop", "transforms.drop.type": "Filter"}
+    route = {"transforms": "route", "transforms.route.type": "RegexRouter"}
+    filtered = {"predicates": "named", "predicates.named.type": "TopicNameMatches"}
+    sink = {"connector.class": "FileStreamSink", "file": str(folder / "taken.txt")}
+    mirror = {
+        "connector.class": "MirrorSourceConnector",
+        "source.cluster.alias": "A",
+        "target.cluster.alias": "B",
+        "source.cluster.bootstrap.servers": servers,
+        "target.cluster.bootstrap.servers": servers,
+    }
+    return {
+        "sink": {**sink, "topics.regex": pattern},
+        "router": {
+            **source,
+            **route,
+            "transforms.route.regex": pattern,
+            "transforms.route.replacement": "other",
+        },
+        "predicate": {
+            **source,
+            **drop,
+            **filtered,
+            "transforms.drop.predicate": "named",
+            "predicates.named.pattern": pattern,
+        },
+        "creation": {
+            **file_source(SLOW_NEW_NAME, folder / "line.txt"),
+            "topic.creation.groups": "own",
+            "topic.creation.own.include": pattern,
+            "topic.creation.own.partitions": "1",
+            "topic.creation.own.replication.factor": "1",
+            "topic.creation.default.partitions": "1",
+            "topic.creation.default.replication.factor": "1",
+        },
+        "mirror": {**mirror, "topics": pattern},
+    }
+
+
+def traces(group: Group, name: str) -> str:
+    """Why the connector and its tasks have failed."""
+    status = group.status(name) or {"connector": {}, "tasks": []}
+    return "".join(part.get("trace") or "" for part in (status["connector"], *status["tasks"]))
+
+
+def test_matching_the_slowest_patterns_delays_no_heartbeat(
+    worker: tuple[Group, Beats], tmp_path: Path
+) -> None:
+    """Connectors with such a pattern end, and say which it is."""
+    group, beats = worker
+    beats.worker = psutil.Process(group.first.process.pid)
+    servers = group.properties["bootstrap.servers"]
+    topic = create_topic(servers, name=SLOW_NAME)
+    produce(servers, topic, numbered(1))
+    (tmp_path / "line.txt").write_text("a line\n")
+    wait_until(lambda: len(beats.at) > 5, 60, "heartbeats")
+
+    gaps = {}
+    for what, pattern in SLOWEST.items():
+        begin, named = beats.now(), f"The regular expression {pattern[:100]}"
+        connectors = uses(pattern, topic, servers, tmp_path)
+        for name, config in connectors.items():
+            group.create(name, config)
+        for name in connectors:
+            wait_until(lambda: named in traces(group, name), WAIT_S, f"{what}: {name} ends")  # noqa: B023
+        gaps[what] = beats.longest_gap(begin, beats.now())
+        print(f"{what}: {gaps[what]:.3f} s")
+        for name in connectors:
+            group.accepted("DELETE", f"/connectors/{name}")
     assert {what: gap for what, gap in gaps.items() if gap >= LIMIT_S} == {}
