@@ -30,14 +30,16 @@ class MirrorView:
     """One flow of this listener.
 
     `statuses` asks all workers for the connectors of the flow: from name to status and class.
-    `properties` are the resolved ones of the source connector, with secrets; empty if unknown.
-    `back`: those of the flow in the other direction, if there is one.
+    `properties` are the resolved ones of the source connector, with secrets; empty if a config
+    provider fails. `plain`: those of its properties that refer to no provider, which then say where
+    the history is.
     """
 
     source: str
     target: str
     statuses: Callable[[], Sequence[tuple[str, ConnectorStatus]]]
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    plain: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -45,13 +47,16 @@ class MirrorView:
 
     @property
     def history(self) -> SecretStr:
-        given = self.properties.get("mirror.history.url")
-        return flow_history_url(None if given is None else SecretStr(given), self.properties)
+        props = self.properties or self.plain
+        given = props.get("mirror.history.url")
+        return flow_history_url(None if given is None else SecretStr(given), props)
 
     @property
     def retention_days(self) -> int:
         """How long the flow's history is kept. Raises `ConfigError`."""
-        days = SOURCE_CONFIG_DEF.keys["mirror.history.retention.days"].parse(self.properties)
+        days = SOURCE_CONFIG_DEF.keys["mirror.history.retention.days"].parse(
+            self.properties or self.plain
+        )
         assert isinstance(days, int)
         return days
 

@@ -18,6 +18,7 @@ from api.rest.dependencies import FAILURES, json_answer
 from api.rest.errors import RestError
 from api.rest.models import FlowLag
 from api.rest.worker_handle import STARTING, WorkerHandle
+from connect.config.providers import has_reference
 from connect.errors import ConnectError
 from connect.runtime.connector_status import ConnectorStatus
 from connect.runtime.errors import NotFound
@@ -61,7 +62,7 @@ def worker_views(site: WorkerHandle) -> dict[str, MirrorView]:
     if herder is None:
         raise RestError(503, STARTING)
     connectors: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    properties: dict[tuple[str, str], Mapping[str, str]] = {}
+    properties: dict[tuple[str, str], tuple[Mapping[str, str], Mapping[str, str]]] = {}
     for name in herder.connectors():
         try:
             config = herder.connector_config(name)
@@ -71,7 +72,8 @@ def worker_views(site: WorkerHandle) -> dict[str, MirrorView]:
             kind = config["connector.class"].strip().rpartition(".")[2]
             connectors.setdefault(aliases, []).append((kind, name))
             if source_flow(config) is not None:
-                properties[aliases] = _resolved(herder, name)
+                plain = {key: text for key, text in config.items() if not has_reference(text)}
+                properties[aliases] = (_resolved(herder, name), plain)
         except NotFound:
             continue  # deleted meanwhile
     return {
@@ -79,7 +81,7 @@ def worker_views(site: WorkerHandle) -> dict[str, MirrorView]:
             source,
             target,
             partial(_statuses, herder, connectors[source, target]),
-            properties[source, target],
+            *properties[source, target],
         )
         for source, target in connectors
         if (source, target) in properties
