@@ -67,7 +67,7 @@ def _answer_one_by_one(self: TargetNode, response: Response) -> None:
     self._pool.release(response.buffer)
     self.throttle(throttle_ms)
     self._progress_at = self._loop.now()
-    sent = self._sent.popleft()
+    sent = self._sent.popleft().batches
     by_partition = {(result.topic, result.partition): result for result in results}
     for partition, batch in sent:
         answer: ProducedPartition | ConnectError | None = by_partition.get(partition.target)
