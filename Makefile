@@ -171,7 +171,7 @@ SECURITY_TESTS := tests/unit/api/rest tests/unit/api/dedicated/test_internal_res
 	sasl_sessions.py) \
 	$(addprefix tests/integration/spark/test_spark_,rpc.py security.py) tests/integration/secrets \
 	tests/compat/test_rotated_passwords.py \
-	$(addprefix tests/compat/test_permissions,.py _asked.py _of_programs.py _taken_away.py)
+	$(addprefix tests/compat/test_permissions,.py _asked.py _of_programs.py _on_old_brokers.py _taken_away.py)
 security: install-test brokers
 	$(call record,security) $(COUNTED_PYTEST) -n $(TEST_PROCESSES) --dist worksteal $(SECURITY_TESTS)
 

@@ -15,12 +15,12 @@ from connect.clients.permissions import Operation, Resource
 from connect.errors import ConfigError
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.permissions import permissions_by_cluster
-from connectors.mirrormaker.required_permissions import TOOLS, Pattern, RequiredPermission
+from connectors.mirrormaker.required_permissions import ON_REQUEST, Pattern, RequiredPermission
 
 __all__ = ["add_arguments", "add_options", "add_output_option", "kafka_acls_commands", "run"]
 
 _COLUMNS = ("cluster", "principal", "operation", "resource", "name", "pattern")
-_TOOLS = {each.value.replace(" --", "-").replace(" ", "-"): each for each in TOOLS}
+_MORE = {each.value.replace(" --", "-").replace(" ", "-"): each for each in ON_REQUEST}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,11 +60,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--with",
-        dest="tools",
-        choices=sorted(_TOOLS),
+        dest="more",
+        choices=sorted(_MORE),
         action="append",
         default=[],
-        help="also for this program",
+        help="also for this program, or for such brokers",
     )
 
 
@@ -117,10 +117,10 @@ def _needed(
         if getattr(arguments, "connectors", None):
             raise ConfigError("--connector needs --worker: flows have their connectors in --config")
         config = MirrorMakerConfig.from_file(arguments.config)
-        tools = [_TOOLS[each] for each in arguments.tools]
-        found = permissions_by_cluster(config, arguments.clusters, tools)
+        more = [_MORE[each] for each in arguments.more]
+        found = permissions_by_cluster(config, arguments.clusters, more)
         return {alias: config.client_config(alias)["bootstrap.servers"] for alias in found}, found
-    if arguments.clusters or arguments.tools:
+    if arguments.clusters or arguments.more:
         raise ConfigError("--clusters and --with need --config: a worker's file has no flows")
     from api.cli.worker_start.needed_permissions import needed_by_worker
 

@@ -27,6 +27,7 @@ class Operation(IntEnum):
     DESCRIBE = 8
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
 
     def __str__(self) -> str:
         """Return Kafka's name, for example `DescribeConfigs`."""

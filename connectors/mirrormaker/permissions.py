@@ -26,7 +26,7 @@ from connectors.mirrormaker.flow_plans import (
 )
 from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.required_permissions import (
-    TOOLS,
+    ON_REQUEST,
     Feature,
     FlowNames,
     Pattern,
@@ -56,15 +56,15 @@ _QUANTIFIERS = "?*{"
 def permissions_by_cluster(
     config: MirrorMakerConfig,
     clusters: Sequence[str] | None = None,
-    tools: Collection[Feature] = (),
+    more: Collection[Feature] = (),
 ) -> dict[str, list[RequiredPermission]]:
     """Return what the flows into `clusters` (None: all) need, by the alias of the cluster that must
-    grant it; with `tools`, also what these programs need. Raises `ConfigError`."""
+    grant it; with `more`, also what these features `ON_REQUEST` need. Raises `ConfigError`."""
     found: dict[str, dict[tuple[object, ...], RequiredPermission]] = {}
     for plan in plan_flows(config, clusters):
         features = flow_features(config, plan)
         if mirrors(plan):
-            features |= TOOLS & set(tools)
+            features |= ON_REQUEST & set(more)
         for each in required_permissions(flow_names(config, plan), features):
             found.setdefault(each.cluster, {}).setdefault(each[:-1], each)
     return {alias: list(permissions.values()) for alias, permissions in found.items()}

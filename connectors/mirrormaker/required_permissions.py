@@ -15,6 +15,7 @@ from connect.clients.permissions import Operation, Resource
 from connectors.mirror.config.clients import Side
 
 __all__ = [
+    "ON_REQUEST",
     "OTHERS",
     "PERMISSIONS",
     "READERS",
@@ -29,6 +30,7 @@ __all__ = [
 _READ, _WRITE, _CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
 _DESCRIBE, _ALTER = Operation.DESCRIBE, Operation.ALTER
 _DESCRIBE_CONFIGS, _ALTER_CONFIGS = Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS
+_IDEMPOTENT_WRITE = Operation.IDEMPOTENT_WRITE
 
 
 class Feature(Enum):
@@ -48,6 +50,7 @@ class Feature(Enum):
     ACL_SYNC = "ACL sync"
     EXACTLY_ONCE = "exactly once"
     QUARANTINE = "quarantine"
+    OLD_BROKERS = "brokers before 2.8"
     AUDIT = "audit"
     BACKFILL = "backfill"
     ARCHIVE = "archive"
@@ -99,6 +102,9 @@ TOOLS = READERS | {
 }
 """Programs beside the flow. Programs other than `READERS` also need the rows of copying, of
 translation or of start."""
+
+ON_REQUEST = TOOLS | {Feature.OLD_BROKERS}
+"""Features that no property of a flow switches on. `acls --with` names them."""
 
 OTHERS = frozenset({Feature.SINK, Feature.DEAD_LETTERS, Feature.SOURCE, Feature.MIRRORMAKER_1})
 """Features that do not belong to a flow of MirrorMaker 2."""
@@ -253,6 +259,8 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_target, Resource.CLUSTER, _cluster, (_ALTER,), Feature.ACL_SYNC),
     _Row(_target, Resource.TRANSACTIONAL_ID, _transactional_ids, (_WRITE,), Feature.EXACTLY_ONCE),
     _Row(_target, _TOPIC, _QUARANTINE, (_CREATE, _WRITE), Feature.QUARANTINE),
+    _Row(_beside_syncs, Resource.CLUSTER, _cluster, (_IDEMPOTENT_WRITE,), Feature.OLD_BROKERS),
+    _Row(_target, Resource.CLUSTER, _cluster, (_IDEMPOTENT_WRITE,), Feature.OLD_BROKERS),
     _Row(_source, _TOPIC, _topics, (_READ, _DESCRIBE_CONFIGS), Feature.AUDIT),
     _Row(_target, _TOPIC, _copies, (_READ, _DESCRIBE_CONFIGS), Feature.AUDIT),
     _Row(_target, _TOPIC, _OFFSETS, (_READ,), Feature.AUDIT),

@@ -22,8 +22,8 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.flow_plans import plan_flows
 from connectors.mirrormaker.permissions import flow_features
 from connectors.mirrormaker.required_permissions import (
+    ON_REQUEST,
     OTHERS,
-    TOOLS,
     Feature,
     RequiredPermission,
     required_permissions,
@@ -135,7 +135,7 @@ def test_check_asks_for_each_permission_and_changes_nothing(
     config = MirrorMakerConfig.from_properties(guarded.properties("", extra))
     (plan,) = plan_flows(config)
     features = flow_features(config, plan)
-    assert features | TOOLS | OTHERS == set(Feature)
+    assert features | ON_REQUEST | OTHERS == set(Feature)
     assert_each_is_named(
         guarded.user,
         [(guarded.cluster(each), each) for each in guarded.needed(features, extra)],

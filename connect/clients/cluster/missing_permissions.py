@@ -24,7 +24,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import HeartbeatRequest
 from kafka.protocol.metadata import MetadataRequest
-from kafka.protocol.producer import EndTxnRequest, ProduceRequest
+from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, ProduceRequest
 
 from connect.clients.config.properties import wire_settings
 from connect.clients.permissions import Operation, Permission, Resource
@@ -32,6 +32,7 @@ from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.find_coordinator import any_broker
 from connect.clock import Deadline
 from connect.protocol.error_codes import ErrorCode
+from connect.protocol.record_codec import Record, encode_batch
 
 __all__ = ["missing_permissions"]
 
@@ -49,6 +50,9 @@ _LAST_BY_NAME = 12
 """The last version of Produce that names topics; later ones have only topic ids (KIP-516)."""
 _TOPIC_RESOURCE = 2
 """The code of topics in requests about configs."""
+_NO_TRANSACTION_MS = 2**31 - 1
+_NO_PARTITION = 2**31 - 1
+"""No topic has it, so nothing can be written to it. The permission is checked first."""
 _MEMBER = "no-such-member"
 _TIMEOUT_MS = 10_000
 
@@ -153,14 +157,14 @@ class _Probe:
         offered = self._connection.version_of(
             ProduceRequest.API_KEY, _LAST_BY_NAME, name=ProduceRequest.name
         )
+        # Brokers before 2.8 close the connection if there are no records.
+        records = encode_batch([Record(0, 0, None, None)], base_offset=0)
+        nowhere = topic.PartitionProduceData(index=_NO_PARTITION, records=records)
         request = ProduceRequest(
             version=offered,
             acks=-1,
             timeout_ms=_TIMEOUT_MS,
-            topic_data=[
-                topic(name=name, partition_data=[topic.PartitionProduceData(index=0, records=None)])
-                for name in names
-            ],
+            topic_data=[topic(name=name, partition_data=[nowhere]) for name in names],
         )
         for each in self._call(request).responses:
             if any(part.error_code in _REFUSED for part in each.partition_responses):
@@ -212,12 +216,24 @@ class _Probe:
         return _refused(self._call(request).responses, "resource_name")
 
     def _cluster(self, wanted: Permission) -> bool:
+        if wanted.operation is Operation.IDEMPOTENT_WRITE:
+            return self._idempotent_write()
         if not self._offers(DescribeClusterRequest):
             return False
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)
         answer = self._call(request)
         operations = _told(answer.authorized_operations)
         return operations is not None and wanted.operation not in operations
+
+    def _idempotent_write(self) -> bool:
+        if self._offers(DescribeClusterRequest):
+            # As old as the change by which Write on any topic suffices: 2.8 (KIP-700, KIP-679).
+            return False
+        # Each start of a producer takes such an id, too; nothing else is changed.
+        request = InitProducerIdRequest(
+            transactional_id=None, transaction_timeout_ms=_NO_TRANSACTION_MS
+        )
+        return self._call(request).error_code in _REFUSED
 
     def _group(self, wanted: Permission) -> bool:
         if wanted.operation is Operation.READ:

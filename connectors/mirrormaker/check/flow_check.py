@@ -57,6 +57,7 @@ from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.flow_plans import SOURCE, mirrors, resolved_source_config
 from connectors.mirrormaker.mirror_flow import FlowPlan
 from connectors.mirrormaker.permissions import EXACTLY_ONCE, flow_features, flow_names
+from connectors.mirrormaker.required_permissions import Feature
 from connectors.spark.properties import DEFAULT_MASTER as DEFAULT_SPARK_MASTER
 from connectors.spark.properties import MASTER as SPARK_MASTER
 from connectors.spark.requirements import missing_pyspark
@@ -369,7 +370,7 @@ class _FlowChecker:
         self.findings += permission_findings(
             self.report.name,
             names,
-            flow_features(self._config, self._plan),
+            flow_features(self._config, self._plan) | {Feature.OLD_BROKERS},
             self._worker.own_client_properties("check"),
             {
                 self.report.source: client_configs.source_admin(self._props),

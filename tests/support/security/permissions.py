@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
+from tests.support.records.old_clusters import authorized
 from tests.support.records.topics import admin
 
 __all__ = [
@@ -92,8 +93,7 @@ def authorizing_cluster(
     logins = " ".join(f'user_{user}="{_PASSWORD}"' for user in users)
     prefix = f"listener.name.{_LISTENER.lower()}"
     properties = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
+        **authorized(kafka.version),
         "log.retention.ms": "-1",
         f"{prefix}.sasl.enabled.mechanisms": "PLAIN",
         f"{prefix}.plain.sasl.jaas.config": f"{_PLAIN} required {logins};",

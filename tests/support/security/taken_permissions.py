@@ -19,8 +19,8 @@ from confluent_kafka.admin import NewPartitions
 from connect.clients.permissions import Operation
 from connectors.mirror.topics.provenance_topic import PROVENANCE_TOPIC
 from connectors.mirrormaker.required_permissions import (
+    ON_REQUEST,
     OTHERS,
-    TOOLS,
     Feature,
     RequiredPermission,
     required_permissions,
@@ -72,7 +72,7 @@ _ACLS = {"sync.topic.acls.enabled": "true", "sync.topic.acls.interval.seconds": 
 _IN_SENTENCES = {"<topics>": "orders", "A.*": "A.orders", "<groups>": "readers"}
 """What stands for a pattern of the table in a sentence."""
 _ALONE = {
-    *TOOLS,
+    *ON_REQUEST,
     *OTHERS,
     Feature.EXACTLY_ONCE,
     Feature.QUARANTINE,
