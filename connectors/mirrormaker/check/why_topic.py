@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -95,13 +95,22 @@ class _Topic:
         if source_topics is None:
             return
         topic = self._original(name, source_topics)
-        if topic is None or not self._found.add(self._selected(topic)):
+        if topic is None:
+            return
+        skip = self._skip(topic, source_topics)
+        shares_name = skip is not None and skip.reason is SkipReason.SAME_NAME
+        if not shares_name and not self._found.add(self._selected(topic, skip)):
             return
         target_topics = self._topics_of(self._flow.target, self._target, target_admin)
         if target_topics is None:
             return
         partitions = source_topics[topic]
         live = look_at_flow(self._dedicated)
+        if shares_name:
+            # A topic that is copied already keeps its name.
+            skip = self._skip(topic, source_topics, {each for each, _ in live.assigned})
+            if not self._found.add(self._selected(topic, skip)):
+                return
         workers = self._workers(live)
         if not self._found.add(workers):
             return
@@ -171,9 +180,16 @@ class _Topic:
         answer = f"not known: this user may not describe topic {topic} (TOPIC_AUTHORIZATION_FAILED)"
         return Step(question, Verdict.STOP, answer, remedy=f"Grant {needed} on topic {topic}")
 
-    def _selected(self, topic: str) -> Step:
+    def _skip(
+        self, topic: str, source_topics: Mapping[str, int], mirrored: Container[str] = ()
+    ) -> Skip | None:
+        """Return why the flow leaves a topic of the source out; None if it does not. `mirrored`:
+        topics that it copies already."""
+        skipped = self._selector.select(source_topics, mirrored).skipped
+        return next((skip for skip in skipped if skip.topic == topic), None)
+
+    def _selected(self, topic: str, skip: Skip | None) -> Step:
         question = "Does the flow select the topic?"
-        skip = self._selector.skip(topic)
         if skip is None:
             answer = f"yes, as {self._selector.remote(topic)}"
             return Step(question, Verdict.OK, answer, *self._key("topics"))
@@ -288,7 +304,9 @@ def _hidden_group(name: str, *, topic_hidden: bool) -> Step:
 
 def _deciding(skip: Skip, selector: TopicSelector, topic: str) -> str | None:
     """Return the property that excludes a topic; None if no property does."""
-    if skip.reason is SkipReason.CYCLE:
+    if selector.policy.chain is not None and selector.skip(topic) is None:
+        return "transforms"
+    if skip.reason in (SkipReason.CYCLE, SkipReason.SAME_NAME):
         return "replication.policy.class"
     if skip.reason is SkipReason.INTERNAL:
         return None

@@ -30,6 +30,11 @@ a.bootstrap.servers = 127.0.0.1:1
 b.bootstrap.servers = 127.0.0.1:1
 a->b.enabled = true
 """
+RENAMED = """a->b.transforms = one
+a->b.transforms.one.type = org.apache.kafka.connect.transforms.RegexRouter
+a->b.transforms.one.regex = .*t[12]
+a->b.transforms.one.replacement = {}
+"""
 HEALTHY = {"partition": 0, "error": None, "time_to_loss_seconds": None}
 
 Build = Callable[..., _Topic]
@@ -113,12 +118,36 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
             "mm2-offsets.b.internal",
             "STOP  Does the flow select the topic? no: internal to Kafka or to the mirror",
         ),
+        (
+            RENAMED.format("orders"),
+            "t1",
+            "STOP  Does the flow select the topic? no: would be named orders on b, as would t2: "
+            "give them different names, or exclude all but one [a->b.transforms, line 5]",
+        ),
+        (
+            RENAMED.format("__hidden"),
+            "t1",
+            "STOP  Does the flow select the topic? no: transforms rename its copy to "
+            "__hidden, which is an internal topic [a->b.transforms, line 5]",
+        ),
     ],
 )
 def test_whether_the_flow_selects_the_topic(
     build: Build, printed: Printed, lines: str, topic: str, told: str
 ) -> None:
-    assert printed(build(lines)._selected(topic)) == told
+    asked = build(lines)
+    skip = asked._skip(topic, {topic: 1, "t2": 1})
+    assert printed(asked._selected(topic, skip)) == told
+
+
+def test_a_topic_that_is_copied_already_keeps_a_name_that_others_would_have(
+    build: Build, printed: Printed
+) -> None:
+    asked = build(RENAMED.format("orders"))
+    skip = asked._skip("t1", {"t1": 1, "t2": 1}, {"t1"})
+    assert printed(asked._selected("t1", skip)) == (
+        "ok    Does the flow select the topic? yes, as orders [topics, default]"
+    )
 
 
 @pytest.mark.parametrize(
