@@ -5,7 +5,10 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
-__all__ = ["Operation", "Permission", "Resource"]
+__all__ = ["IDEMPOTENT_PRODUCER", "Operation", "Permission", "Resource"]
+
+IDEMPOTENT_PRODUCER = "Write on a topic; on brokers before 2.8 IdempotentWrite on the cluster"
+"""Brokers ask for either before they know what will be written (KIP-679)."""
 
 
 class Resource(Enum):

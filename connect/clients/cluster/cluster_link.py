@@ -32,6 +32,7 @@ from connect.clients.cluster.metadata_refresh import RefreshSchedule
 from connect.clients.cluster.offsets_for_leader_epoch import epoch_ends
 from connect.clients.config.settings import WireSettings
 from connect.clients.errors import error_from_code
+from connect.clients.permissions import IDEMPOTENT_PRODUCER
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.connection import WireConnection
 from connect.clients.wire.node_connector import (
@@ -46,9 +47,6 @@ from connect.log_fields import OwnedThread
 from connect.protocol.error_codes import ErrorCode, code_facts
 
 __all__ = ["ClusterLink"]
-
-_IDEMPOTENT = "Write on a topic; on brokers before 2.8 IdempotentWrite on the cluster"
-"""Brokers ask for either before they know what will be written (KIP-679)."""
 
 log = logging.getLogger(__name__)
 
@@ -304,7 +302,7 @@ class ClusterLink:
             connection.close()
         if response.error_code:
             raise error_from_code(
-                response.error_code, f"InitProducerId at {connection}", needs=_IDEMPOTENT
+                response.error_code, f"InitProducerId at {connection}", needs=IDEMPOTENT_PRODUCER
             )
         if response.producer_id < 0 or response.producer_epoch < 0:
             raise CorruptData(

@@ -18,6 +18,7 @@ import confluent_kafka
 from connect.clients.errors import from_librdkafka, translated
 from connect.clients.librdkafka import factory
 from connect.clients.librdkafka.login_refusals import LoginRefusals
+from connect.clients.permissions import IDEMPOTENT_PRODUCER
 from connect.clock import Deadline
 from connect.errors import AuthenticationFailed, ConnectError
 from connect.log_fields import OwnedThread
@@ -75,6 +76,8 @@ class RecordSender:
         client_id = props.get("client.id", "producer")
         self._refusals = LoginRefusals(props) if needs_login else None
         self._refusal: AuthenticationFailed | None = None
+        self._fatal: confluent_kafka.KafkaException | None = None
+        """Why the producer can send nothing more: its own errors say only that it cannot."""
         if self._refusals is not None:
             overrides = {**self._refusals.librdkafka_config(), **(overrides or {})}
         self._librdkafka_log = factory.LibrdkafkaLog(client_id)
@@ -125,15 +128,18 @@ class RecordSender:
                 delivered(None, _metadata(message))
 
         with translated(f"Producing to {topic}"), self._sending:
-            self.producer.produce(
-                topic,
-                value,
-                key,
-                partition=_ANY_PARTITION if partition is None else partition,
-                on_delivery=on_delivery,
-                timestamp=timestamp_ms or 0,
-                headers=list(headers) if headers else None,
-            )
+            try:
+                self.producer.produce(
+                    topic,
+                    value,
+                    key,
+                    partition=_ANY_PARTITION if partition is None else partition,
+                    on_delivery=on_delivery,
+                    timestamp=timestamp_ms or 0,
+                    headers=list(headers) if headers else None,
+                )
+            except confluent_kafka.KafkaException as error:
+                raise self._failure(error.args[0], topic) from error
 
     def send_future(
         self, topic: str, key: bytes | None, value: bytes | None, **place: Any
@@ -198,8 +204,9 @@ class RecordSender:
                 self._fail_refused(producer)
                 pause_s = _POLL_S if producer.poll(pause_s) else _IDLE_POLL_S
             except confluent_kafka.KafkaException as error:
-                # The error is fatal: the next call of the producer fails with it.
+                # The error is fatal: the next call of the producer fails.
                 _log.debug("%s: %s", self._thread.name, error)
+                self._fatal = error
                 self._stopping.wait(_POLL_S)
             except Exception:  # noqa: BLE001 - the top of a thread; a callback's error lands here
                 _log.exception(
@@ -223,6 +230,9 @@ class RecordSender:
         what = f"Producing to {topic}"
         if self._refusal is not None and error.code() in _PURGED:
             return AuthenticationFailed(f"{what} failed: {self._refusal}")
+        if self._fatal is not None and error.code() == confluent_kafka.KafkaError._FATAL:
+            cause = from_librdkafka(self._fatal, what, IDEMPOTENT_PRODUCER)
+            return ConnectError(str(cause)) if cause.retriable else cause
         return from_librdkafka(error, what, f"Write on topic {topic}")
 
     def _accepted(self) -> None:
