@@ -23,14 +23,22 @@ GUARDED = {
         "connect/runtime/worker.py",
         # For tools, of the operator's own file.
         "connectors/mirror/inspect/flow.py",
+        # For `--check`, under the worker's own policy.
+        "api/cli/worker_start/connectors.py",
     },
     "overrides_of": {CLIENTS, "connect/runtime/validation/validator.py"},
     "task_admin_properties": {CLIENTS},
-    "task_consumer_properties": {CLIENTS},
+    "task_consumer_properties": {
+        CLIENTS,
+        # Asks only for the name of the group.
+        "connectors/mirrormaker/worker_permissions.py",
+    },
     "task_producer_properties": {
         CLIENTS,
         # Checks the operator's own file.
         "connectors/mirrormaker/config/mm2_properties.py",
+        # `--check` of the worker itself, without a connector's overrides.
+        "connectors/mirrormaker/check/worker_permission_checks.py",
     },
     # librdkafka's own clients: only the factory has them.
     "AdminClient": set(),
