@@ -1,15 +1,15 @@
 """What mirror connectors that were created over REST say when one permission of the table is left
 out of those that they need.
 
-One worker of a Connect cluster runs them. They log in as `USER`; the records are written by the
-worker's principal, or by the one that the connectors' overrides name. Each row has connectors and a
-flow of its own.
+One worker of a Connect cluster runs them. They log in as `CONNECTORS_USER`; the records are written
+by the worker's principal, or by the one that the connectors' overrides name. Each row has
+connectors and a flow of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
@@ -27,7 +27,7 @@ from tests.support.rest import call
 from tests.support.security.guarded_flow import Guarded, granted
 from tests.support.security.permissions import Grant, forget, grant, group, login, revoke, topic
 from tests.support.security.taken_permissions import (
-    USER,
+    CONNECTORS_USER,
     in_words_of_the_page,
     log_texts,
     named_by,
@@ -138,7 +138,7 @@ class _MirrorWorker:
 
     @contextmanager
     def _running(self, without: RequiredPermission | None) -> Iterator[Guarded]:
-        guarded = Guarded(self._clusters, USER)
+        guarded = Guarded(self._clusters, CONNECTORS_USER)
         self._begin = len(log_texts(self._log))
         extra = {"topics": guarded.topic}
         of_flow = guarded.needed(_FEATURES, extra)
@@ -149,7 +149,7 @@ class _MirrorWorker:
             if each != left_out:
                 mine[guarded.cluster(each)].append(granted(each))
         for cluster, grants in mine.items():
-            grant(cluster, USER, grants)
+            grant(cluster, CONNECTORS_USER, grants)
         if left_out is not None:
             prepare_topics(guarded, left_out)
         names = [f"{guarded.flow.prefix}-{kind}" for kind in _CONNECTORS]
@@ -162,18 +162,27 @@ class _MirrorWorker:
         finally:
             for name in names:
                 call(self._worker.url, "DELETE", f"/connectors/{name}")
+            # A task that goes on for a moment would make a topic that the next row deletes.
+            wait_until(lambda: self._stopped(names), _SOON_S, f"{names} to be gone")
             for cluster, grants in mine.items():
-                revoke(cluster, USER, grants)
+                revoke(cluster, CONNECTORS_USER, grants)
+
+    def _stopped(self, names: Iterable[str]) -> bool:
+        """Whether the worker has stopped the tasks, too."""
+        asked = (call(self._worker.url, "GET", f"/connectors/{name}/status") for name in names)
+        joined = [text for text in log_texts(self._log) if text.startswith("Joined generation")]
+        gone = all(each.status == 404 for each in asked)
+        return gone and ": 0 assigned, 0 revoked" in joined[-1]
 
     def _config(self, guarded: Guarded, kind: str) -> dict[str, str]:
         flow = guarded.flow
         logins = {
             f"{side}.cluster.{key}": value
             for side, cluster in (("source", flow.source), ("target", flow.target))
-            for key, value in login(cluster, USER).items()
+            for key, value in login(cluster, CONNECTORS_USER).items()
         }
         if self.writer is Writer.OVERRIDES:
-            mine = login(flow.target, USER).items()
+            mine = login(flow.target, CONNECTORS_USER).items()
             logins |= {f"producer.override.{key}": value for key, value in mine}
         return {
             "connector.class": kind,
@@ -208,18 +217,19 @@ class _MirrorWorker:
 def _mirror_worker(
     clusters: tuple[KafkaCluster, KafkaCluster], writer: Writer, directory: Path
 ) -> Iterator[_MirrorWorker]:
-    """A worker on the target. With `Writer.WORKER` it is `USER`, too; else it may do everything."""
+    """A worker on the target. With `Writer.WORKER` it is `CONNECTORS_USER`, too; else it may do
+    everything."""
     directory.mkdir(parents=True, exist_ok=True)
     target, name = clusters[1], unique("workers")
     for cluster in clusters:
-        forget(cluster, USER)
+        forget(cluster, CONNECTORS_USER)
     servers, logins = target.bootstrap_servers, dict[str, str]()
     if writer is Writer.WORKER:
-        mine = login(target, USER)
+        mine = login(target, CONNECTORS_USER)
         servers = mine.pop("bootstrap.servers")
         prefixes = ("", "producer.", "consumer.", "admin.")
         logins = {f"{prefix}{key}": mine[key] for prefix in prefixes for key in mine}
-        grant(target, USER, _of_worker(name))
+        grant(target, CONNECTORS_USER, _of_worker(name))
     worker = GroupWorker(1, worker_properties(servers, name, logins), directory, directory)
     try:
         worker.start().await_ready()

@@ -31,7 +31,7 @@ from tests.support.records.topics import topic_names
 from tests.support.security.guarded_flow import Guarded, granted
 from tests.support.security.permissions import forget, grant
 from tests.support.security.taken_from_programs import Answer
-from tests.support.security.taken_permissions import USER, in_words_of_the_page, message_of
+from tests.support.security.taken_permissions import JOBS_USER, in_words_of_the_page, message_of
 from tests.support.waiting import wait_until
 
 __all__ = ["JOBS", "Job", "JobFlow", "JobRow", "job_rows"]
@@ -131,11 +131,11 @@ def job_rows() -> Iterator[JobRow]:
 
 
 class JobFlow:
-    """A flow that nobody mirrors, and what jobs of `USER` say of it."""
+    """A flow that nobody mirrors, and what jobs of `JOBS_USER` say of it."""
 
     def __init__(self, clusters: tuple[KafkaCluster, KafkaCluster], directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self.guarded = Guarded(clusters, USER)
+        self.guarded = Guarded(clusters, JOBS_USER)
         self._file = directory / "jobs.properties"
         self._archive, self._whole = directory / "archive", directory / "whole"
         servers, first = self.guarded.flow.target_servers, (self.guarded.topic, 0)
@@ -216,9 +216,9 @@ class JobFlow:
         of_flow = guarded.needed(job.features, self._extra)
         left_out = None if without is None else of_flow[of_page.index(without)]
         for cluster in (guarded.flow.source, guarded.flow.target):
-            forget(cluster, USER)
+            forget(cluster, JOBS_USER)
             mine = [each for each in of_flow if guarded.cluster(each) is cluster]
-            grant(cluster, USER, [granted(each) for each in mine if each != left_out])
+            grant(cluster, JOBS_USER, [granted(each) for each in mine if each != left_out])
 
     def _forget_copies(self) -> None:
         """Delete what a job has made, but for the provenance, which all flows share."""

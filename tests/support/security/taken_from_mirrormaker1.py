@@ -20,7 +20,7 @@ from tests.support.records.topics import create_topic, end_offset, has_topic, un
 from tests.support.security.guarded_flow import granted
 from tests.support.security.permissions import forget, grant, login
 from tests.support.security.taken_permissions import (
-    USER,
+    MIRRORMAKER_1_USER,
     log_texts,
     named_by,
     without_numbers,
@@ -72,18 +72,22 @@ class _Run:
         create_topic(self.source.bootstrap_servers, name=self.topic)
         produce(self.source.bootstrap_servers, self.topic, numbered(COPIED))
         for cluster in clusters:
-            forget(cluster, USER)
+            forget(cluster, MIRRORMAKER_1_USER)
         for each in required_permissions(MIRRORMAKER_1_NAMES, _FEATURES):
             if each != without:
                 mine = each._replace(pattern=each.pattern._replace(name=self._own(each)))
-                grant(self.source if each.cluster == "A" else self.target, USER, [granted(mine)])
+                grant(
+                    self.source if each.cluster == "A" else self.target,
+                    MIRRORMAKER_1_USER,
+                    [granted(mine)],
+                )
 
     def _own(self, permission: RequiredPermission) -> str:
         return {"<topics>": self.topic, "<group.id>": self.group}[permission.pattern.name]
 
     @property
     def options(self) -> list[str]:
-        here, there = login(self.source, USER), login(self.target, USER)
+        here, there = login(self.source, MIRRORMAKER_1_USER), login(self.target, MIRRORMAKER_1_USER)
         servers = here.pop("bootstrap.servers"), there.pop("bootstrap.servers")
         made = files(self._directory, *servers, self.group, here, there)
         return [*made, "--include", self.topic]

@@ -8,7 +8,7 @@ convert, which goes to its dead letter queue.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.support.rest import call
 from tests.support.security.guarded_flow import granted
 from tests.support.security.permissions import forget, grant, login
 from tests.support.security.taken_permissions import (
-    USER,
+    WORKERS_USER,
     log_texts,
     named_by,
     without_numbers,
@@ -86,7 +86,7 @@ def worker_rows() -> Iterator[WorkerRow]:
 
 
 class GuardedWorker:
-    """A worker that logs in as `USER`, and may do what its rows allow but for one."""
+    """A worker that logs in as `WORKERS_USER`, and may do what its rows allow but for one."""
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class GuardedWorker:
         features = {*_PLAIN, Feature.EXACTLY_ONCE} if once else set(_PLAIN)
         if standalone:
             features = _STANDALONE
-        forget(cluster, USER)
+        forget(cluster, WORKERS_USER)
         for feature in features:
             for each in required_permissions(WORKER_NAMES, {feature}):
                 if each != without:
-                    grant(cluster, USER, [granted(self._own(each))])
-        mine = login(cluster, USER)
+                    grant(cluster, WORKERS_USER, [granted(self._own(each))])
+        mine = login(cluster, WORKERS_USER)
         logins = {
             f"{prefix}{key}": value
             for prefix in ("", "producer.", "consumer.", "admin.")
@@ -238,8 +238,14 @@ class GuardedWorker:
         return {self.in_words_of_the_page(text) for text in texts}
 
 
-def worker_said(cluster: KafkaCluster, row: WorkerRow, directory: Path) -> set[str]:
-    """The sentences that name the row's permission, in the page's words."""
+def worker_said(
+    cluster: KafkaCluster,
+    row: WorkerRow,
+    directory: Path,
+    wanted: Callable[[set[str]], bool] = bool,
+) -> set[str]:
+    """The sentences that name the row's permission, in the page's words, once they are
+    `wanted`."""
     once = row.permission.feature is Feature.EXACTLY_ONCE
     guarded = GuardedWorker(
         cluster, directory, once=once, standalone=row.standalone, without=row.permission
@@ -250,8 +256,8 @@ def worker_said(cluster: KafkaCluster, row: WorkerRow, directory: Path) -> set[s
         # Of some it says so and ends.
         ended = not guarded.worker.running
         found.update(each for each in guarded.sentences() if named_by(row.permission, each))
-        assert found or not ended, guarded.log.read_text()
-        return bool(found)
+        assert wanted(found) or not ended, guarded.log.read_text()
+        return wanted(found)
 
     with guarded.running():
         wait_until(heard, _SOON_S, f"{row.key} is named; see {guarded.log}")

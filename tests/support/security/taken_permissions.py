@@ -39,7 +39,12 @@ from tests.support.spark.flow import SPARK, START_S
 from tests.support.waiting import wait_until
 
 __all__ = [
+    "CONNECTORS_USER",
+    "JOBS_USER",
+    "MIRRORMAKER_1_USER",
     "USER",
+    "USERS",
+    "WORKERS_USER",
     "Mode",
     "Row",
     "in_words_of_the_page",
@@ -54,7 +59,10 @@ __all__ = [
     "without_numbers",
 ]
 
-USER = "taken"
+USER, CONNECTORS_USER, WORKERS_USER, JOBS_USER = "taken", "connectors", "workers", "jobs"
+MIRRORMAKER_1_USER = "mirrormaker1"
+USERS = (USER, CONNECTORS_USER, WORKERS_USER, JOBS_USER, MIRRORMAKER_1_USER)
+"""What may run at the same time logs in as others: permissions of one are not those of another."""
 _SOON_S, _TIMEOUT_S = 60.0, 30.0
 _HEARTBEATS = "heartbeats"
 _SHARED = (_HEARTBEATS, PROVENANCE_TOPIC)
@@ -282,6 +290,9 @@ def without_numbers(text: str) -> str:
     """The text without what differs from run to run: ports, times and the paths of a trace."""
     text = re.sub(r"\b(?:127\.0\.0\.1|localhost):\d+", "broker:9092", text)
     text = re.sub(r" \(after \d+ ms\)|; retrying in [\d.]+ s$", "", text)
+    # `/health` says it of a stage, with its time; the log without.
+    text = re.sub(r"^Worker is still starting up\. The worker is currently [\w ]+\. ", "", text)
+    text = re.sub(r", which began at [\dTZ:.-]+$", "", text)
     # Of a trace the cause: the rest has paths of this machine.
     cause = text.partition("The above exception was")[0]
     return re.sub(r"^[\w.]+: (?=[A-Z])", "", " ".join(cause.split()))

@@ -34,7 +34,7 @@ from tests.support.security.taken_from_programs import (
     copied_flow,
 )
 from tests.support.security.taken_from_workers import WorkerRow, worker_rows, worker_said
-from tests.support.security.taken_permissions import USER, Row, named_by, names, rows, said
+from tests.support.security.taken_permissions import USERS, Row, named_by, names, rows, said
 
 __all__ = ["PAGE", "AnyRow", "Key", "all_rows", "guarded_pair", "on_page"]
 
@@ -83,7 +83,7 @@ def _renewed(page: str, sentences: Mapping[Key, str]) -> str:
 @contextmanager
 def guarded_pair(kafka: KafkaRuntime, logs: Path) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
     """A source and a target with authorizers."""
-    made = [authorizing_cluster(f"taken-{side}", [USER], kafka, logs) for side in ("a", "b")]
+    made = [authorizing_cluster(f"taken-{side}", USERS, kafka, logs) for side in ("a", "b")]
     with made[0] as source, made[1] as target:
         yield source, target
 
