@@ -99,7 +99,6 @@ class GroupMember:
         except KafkaConfigurationError as error:
             self._network.close(_CLOSE_TIMEOUT_S)
             raise from_kafka_python(error, f"joining the group {group_id}") from error
-        self._woken = threading.Event()
         self._joining: Any = None
         self._probe = BootstrapProbe(settings, clock, self._calls.wake)
         self._closed = False
@@ -150,8 +149,7 @@ class GroupMember:
 
     def wakeup(self) -> None:
         """Make the running or the next poll return at once. Thread-safe."""
-        self._woken.set()
-        self._calls.wake()
+        self._calls.interrupt()
 
     def leave(self, reason: str, timeout_s: float = _LEAVE_TIMEOUT_S) -> None:
         """Leave the group, so that it rebalances at once. The next `poll` would join again.
@@ -208,7 +206,7 @@ class GroupMember:
             self._mark_alive()
             self._step()
             self._check_evicted()
-            if self._check_lost() or done() or self._take_wakeup():
+            if self._check_lost() or done() or self._calls.take_interrupt():
                 return
             expired = deadline.expired()
             if not self._calls.next(self._pause(deadline)) and expired:
@@ -244,11 +242,6 @@ class GroupMember:
 
     def _needs_join(self) -> bool:
         return self._joining is not None or self._coordinator.need_rejoin()
-
-    def _take_wakeup(self) -> bool:
-        woken = self._woken.is_set()
-        self._woken.clear()
-        return woken
 
     def _check_evicted(self) -> None:
         """Call the owner if the coordinator removed this member."""

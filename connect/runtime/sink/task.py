@@ -181,8 +181,11 @@ class WorkerSinkTask(WorkerTask):
             )
 
     def _poll(self) -> Sequence[confluent_kafka.Message]:
-        timeout = 0.0 if self._woken.is_set() else _POLL_S
-        self._woken.clear()
+        timeout = _POLL_S
+        if self._woken.is_set():
+            # Not cleared otherwise: another thread may set it right now.
+            self._woken.clear()
+            timeout = 0.0
         try:
             messages = self._need_consumer().poll(timeout)
         except ConnectError as error:
