@@ -27,7 +27,11 @@ def note_failure(
         if connector_class is not None:
             connector_class.note_failure(config, instance.connector, task, trace)
     except Exception:  # noqa: BLE001 - a plugin's
-        _log.exception("Connector %s could not note its failure", instance.connector)
+        _log.exception(
+            "Noting the failure of connector %s failed; this is a defect of the plugin: report it "
+            "to its author, with the trace",
+            instance.connector,
+        )
 
 
 def _class_to_tell(worker: Worker, config: Mapping[str, str]) -> type[Connector] | None:
