@@ -381,9 +381,6 @@ class MirrorSourceTask(BaseSourceTask):
         if again and self.context.transfer is None:
             # It is fetched once the lower position is stored.
             self.context.request_commit()
-        if loss.resume is not None:
-            # Nothing may be copied for long, and the next start would report the loss again.
-            self._without_pages[partition.source] = partition
         running(self._history).lost(partition, loss)
 
     def _quarantined(self, partition: PartitionCopy, aside: QuarantinedRecords) -> None:
