@@ -125,6 +125,8 @@ class PageRun:
             try:
                 if command.startswith("kafka-mirror-maker"):
                     return True  # It has no page of its own.
+                if command.startswith("connect-mirror-archive"):
+                    return "partitions done" in self._log.read_text()
                 if command.startswith("connect-mirror-maker"):
                     health = health_of(f"http://{self._addresses[_METRICS]}")
                     return health["status"] == "healthy" and bool(health["connectors"])
