@@ -31,8 +31,7 @@ class MirrorView:
 
     `statuses` asks all workers for the connectors of the flow: from name to status and class.
     `properties` are the resolved ones of the source connector, with secrets; empty if a config
-    provider fails. `plain`: those of its properties that refer to no provider, which then say where
-    the history is.
+    provider fails. `plain`: then those that refer to no provider, which say where the history is.
     """
 
     source: str
@@ -46,17 +45,18 @@ class MirrorView:
         return f"{self.source}->{self.target}"
 
     @property
+    def _known(self) -> Mapping[str, str]:
+        return self.properties or self.plain
+
+    @property
     def history(self) -> SecretStr:
-        props = self.properties or self.plain
-        given = props.get("mirror.history.url")
-        return flow_history_url(None if given is None else SecretStr(given), props)
+        given = self._known.get("mirror.history.url")
+        return flow_history_url(None if given is None else SecretStr(given), self._known)
 
     @property
     def retention_days(self) -> int:
         """How long the flow's history is kept. Raises `ConfigError`."""
-        days = SOURCE_CONFIG_DEF.keys["mirror.history.retention.days"].parse(
-            self.properties or self.plain
-        )
+        days = SOURCE_CONFIG_DEF.keys["mirror.history.retention.days"].parse(self._known)
         assert isinstance(days, int)
         return days
 

@@ -72,8 +72,9 @@ def worker_views(site: WorkerHandle) -> dict[str, MirrorView]:
             kind = config["connector.class"].strip().rpartition(".")[2]
             connectors.setdefault(aliases, []).append((kind, name))
             if source_flow(config) is not None:
-                plain = {key: text for key, text in config.items() if not has_reference(text)}
-                properties[aliases] = (_resolved(herder, name), plain)
+                resolved = _resolved(herder, name)
+                plain = {} if resolved else _plain(config)
+                properties[aliases] = (resolved, plain)
         except NotFound:
             continue  # deleted meanwhile
     return {
@@ -94,6 +95,10 @@ def _resolved(herder: Herder, name: str) -> Mapping[str, str]:
     except ConnectError as error:
         log.debug("The config of %s cannot be resolved: %s", name, error)
         return {}
+
+
+def _plain(config: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in config.items() if not has_reference(text)}
 
 
 def _statuses(
