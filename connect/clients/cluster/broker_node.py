@@ -70,6 +70,8 @@ class BrokerNode:
         """When the broker last throttled this client because of a configured quota."""
         self._stalls = 0
         self._counted: tuple[int, int, Channel | None] = (0, 0, None)
+        """Bytes of earlier connections, and the current one, which has its own. One tuple, because
+        another thread reads it, and a count must not go back."""
 
     # Hooks for subclasses.
 
