@@ -31,6 +31,7 @@ from connectors.mirrormaker.required_permissions import (
     FlowNames,
     Pattern,
     RequiredPermission,
+    by_cluster,
     required_permissions,
 )
 
@@ -60,14 +61,13 @@ def permissions_by_cluster(
 ) -> dict[str, list[RequiredPermission]]:
     """Return what the flows into `clusters` (None: all) need, by the alias of the cluster that must
     grant it; with `more`, also what these features `ON_REQUEST` need. Raises `ConfigError`."""
-    found: dict[str, dict[tuple[object, ...], RequiredPermission]] = {}
+    wanted: list[RequiredPermission] = []
     for plan in plan_flows(config, clusters):
         features = flow_features(config, plan)
         if mirrors(plan):
             features |= ON_REQUEST & set(more)
-        for each in required_permissions(flow_names(config, plan), features):
-            found.setdefault(each.cluster, {}).setdefault(each[:-1], each)
-    return {alias: list(permissions.values()) for alias, permissions in found.items()}
+        wanted += required_permissions(flow_names(config, plan), features)
+    return by_cluster(wanted)
 
 
 def flow_features(config: MirrorMakerConfig, plan: FlowPlan) -> set[Feature]:

@@ -6,7 +6,7 @@ authorizer are made from it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -24,6 +24,7 @@ __all__ = [
     "FlowNames",
     "Pattern",
     "RequiredPermission",
+    "by_cluster",
     "required_permissions",
 ]
 
@@ -332,6 +333,16 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_source, _TOPIC, _topics, (_READ,), Feature.MIRRORMAKER_1),
     _Row(_target, _TOPIC, _copies, (_CREATE, _WRITE), Feature.MIRRORMAKER_1),
 )
+
+
+def by_cluster(
+    permissions: Iterable[RequiredPermission],
+) -> dict[str, list[RequiredPermission]]:
+    """Return the permissions by the alias of the cluster that must grant them, each once."""
+    found: dict[str, dict[tuple[object, ...], RequiredPermission]] = {}
+    for each in permissions:
+        found.setdefault(each.cluster, {}).setdefault(each[:-1], each)
+    return {alias: list(of_cluster.values()) for alias, of_cluster in found.items()}
 
 
 def required_permissions(

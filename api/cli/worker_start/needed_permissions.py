@@ -10,7 +10,11 @@ from api.cli.worker_start.plugins import plugin_registry
 from connect.config.worker import WorkerConfig
 from connect.runtime.distributed.group_config import DistributedConfig
 from connectors.mirror.config import clients as client_configs
-from connectors.mirrormaker.required_permissions import RequiredPermission, required_permissions
+from connectors.mirrormaker.required_permissions import (
+    RequiredPermission,
+    by_cluster,
+    required_permissions,
+)
 from connectors.mirrormaker.worker_permissions import (
     WORKER,
     connector_features,
@@ -49,7 +53,4 @@ def needed_by_worker(
                 (names.target, client_configs.target_admin),
             ):
                 servers[alias] = admin(each.props).get("bootstrap.servers", "")
-    found: dict[str, dict[tuple[object, ...], RequiredPermission]] = {}
-    for permission in wanted:
-        found.setdefault(permission.cluster, {}).setdefault(permission[:-1], permission)
-    return servers, {alias: list(permissions.values()) for alias, permissions in found.items()}
+    return servers, by_cluster(wanted)
