@@ -130,11 +130,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _permissions(arguments: argparse.Namespace, config: WorkerConfig) -> Iterator[Finding]:
     """Ask which permissions the connectors of the command line lack. Raises `ConnectError`."""
-    from api.cli.worker_start.connectors import connector_clients, worker_connectors
+    from api.cli.worker_start.connectors import worker_connectors
+    from connect.runtime.plugins.connector_clients import ConnectorClients
     from connectors.mirrormaker.check.worker_permission_checks import connector_findings
 
     plugins = plugin_registry(config.originals)
-    clients = connector_clients(config, plugins)
+    clients = ConnectorClients.of_worker(config, plugins)
     for connector in worker_connectors(config, arguments.connectors, plugins):
         yield from connector_findings(clients, connector)
 

@@ -66,7 +66,7 @@ class AbstractHerder(ABC):
         validator = ConfigValidator(
             worker.plugins,
             worker.resolved,
-            worker.override_policy,
+            worker.clients.policy,
             permissions=worker.permissions.problems,
             preflight=preflight,
             exactly_once=exactly_once,

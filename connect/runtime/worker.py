@@ -83,12 +83,8 @@ class Worker:
         """Called, on any thread, for every record or batch of a task that was written or read. Set
         by the herder."""
         self._providers = ConfigProviders.from_properties(config.originals, plugins.config_provider)
-        self.override_policy = plugins.override_policy(
-            config.override_policy, "connector.client.config.override.policy"
-        )()
-        self.override_policy.configure(config.originals)
+        self.clients = ConnectorClients.of_worker(config, plugins)
         self.permissions = permissions or OperatorPermissions(config.originals)
-        self.clients = ConnectorClients(config, self.override_policy)
         self.statuses = StatusBook(worker_id, clock, status_listener)
         self._figures = WorkerMetrics(worker_id, KAFKA_VERSION, metrics, self._connectors, clock)
         self.offsets = offset_store or KafkaOffsetStore(

@@ -20,11 +20,13 @@ CLIENTS = "connect/runtime/plugins/connector_clients.py"
 GUARDED = {
     "ClientProperties": {CLIENTS},
     "ConnectorClients": {
-        "connect/runtime/worker.py",
         # For tools, of the operator's own file.
         "connectors/mirror/inspect/flow.py",
+    },
+    "of_worker": {
+        "connect/runtime/worker.py",
         # For `--check`, under the worker's own policy.
-        "api/cli/worker_start/connectors.py",
+        "api/cli/standalone.py",
     },
     "overrides_of": {CLIENTS, "connect/runtime/validation/validator.py"},
     "task_admin_properties": {CLIENTS},

@@ -7,13 +7,10 @@ from collections.abc import Iterator, Sequence
 from api.cli.connector_files import read_connector_file
 from connect.config.providers import ConfigProviders
 from connect.config.worker import WorkerConfig
-from connect.runtime.plugins.connector_clients import ConnectorClients
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirrormaker.worker_permissions import WorkerConnector
 
-__all__ = ["connector_clients", "worker_connectors"]
-
-_POLICY = "connector.client.config.override.policy"
+__all__ = ["worker_connectors"]
 
 
 def worker_connectors(
@@ -25,10 +22,3 @@ def worker_connectors(
         written = read_connector_file(location).config
         given = {key: value for key, value in written.items() if value is not None}
         yield WorkerConnector.from_config(providers.resolve(given), plugins)
-
-
-def connector_clients(config: WorkerConfig, plugins: PluginRegistry) -> ConnectorClients:
-    """Return the clients that the worker would give to connectors. Raises `ConfigError`."""
-    policy = plugins.override_policy(config.override_policy, _POLICY)()
-    policy.configure(config.originals)
-    return ConnectorClients(config, policy)

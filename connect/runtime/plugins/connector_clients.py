@@ -19,8 +19,11 @@ from connect.runtime.plugins.override_policy import (
     OverrideRequest,
     overrides_of,
 )
+from connect.runtime.plugins.registry import PluginRegistry
 
 __all__ = ["ClientProperties", "ConnectorClients"]
+
+_POLICY = "connector.client.config.override.policy"
 
 
 @dataclass(slots=True)
@@ -29,6 +32,13 @@ class ConnectorClients:
 
     config: WorkerConfig
     policy: ConnectorClientConfigOverridePolicy
+
+    @classmethod
+    def of_worker(cls, config: WorkerConfig, plugins: PluginRegistry) -> ConnectorClients:
+        """Return those under the policy that the worker's config names. Raises `ConfigError`."""
+        policy = plugins.override_policy(config.override_policy, _POLICY)()
+        policy.configure(config.originals)
+        return cls(config, policy)
 
     def of(
         self, connector: str, connector_type: Literal["source", "sink"], props: Mapping[str, str]
