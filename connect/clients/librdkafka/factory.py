@@ -103,6 +103,16 @@ class _Producer(confluent_kafka.Producer):
 class _Consumer(confluent_kafka.Consumer):
     """A consumer that supports weak references, as `_Producer` does."""
 
+    end_proxy: Callable[[], object] | None = None
+    """Consumers are often in a cycle with their callbacks, so their proxy ends when they close."""
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self.end_proxy is not None:
+                self.end_proxy()
+
 
 def _made(
     kind: str,
@@ -126,7 +136,9 @@ def _made(
             proxy.close()
         raise _refused(kind, error) from error
     if proxy is not None:
-        weakref.finalize(client, proxy.close)
+        end_proxy = weakref.finalize(client, proxy.close)
+        if isinstance(client, _Consumer):
+            client.end_proxy = end_proxy
     return client
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import threading
+from pathlib import Path
 
 import pytest
 
 from connect.clients.librdkafka.factory import LOGGER_NAME, LibrdkafkaLog, consumer, producer
 from connect.errors import ConfigError
 from tests.support.fake_clock import FakeClock
+from tests.support.security.certificates import Authority
+from tests.support.waiting import wait_until
 
 LINE = ("%s [%s] %s", "FAIL", "c#producer-1", "Connection refused")
 
@@ -56,3 +61,39 @@ def test_settings_that_librdkafka_refuses_are_config_errors() -> None:
         producer({"bootstrap.servers": "127.0.0.1:1"}, overrides={"no.such.key": "1"})
     with pytest.raises(ConfigError, match="consumer"):
         consumer({"bootstrap.servers": "127.0.0.1:1"}, overrides={"fetch.wait.max.ms": "soon"})
+
+
+def test_the_proxy_of_a_consumer_ends_when_it_closes_though_its_callbacks_refer_to_it(
+    tmp_path: Path,
+) -> None:
+    """Sinks' consumers call the object that holds them, so only a collection would free them."""
+    store = tmp_path / "ca.pem"
+    store.write_text(Authority().pem)
+    properties = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(store),
+        "group.id": "sinks",
+        "client.id": "in-a-cycle",
+    }
+
+    def has_proxy() -> bool:
+        return "sasl-proxy-in-a-cycle" in {one.name for one in threading.enumerate()}
+
+    class Owner:
+        def __init__(self) -> None:
+            self.consumer = consumer(properties, overrides={"on_commit": self.committed})
+
+        def committed(self, _error: object, _partitions: object) -> None:
+            pass
+
+    gc.disable()
+    try:
+        owner = Owner()
+        assert has_proxy()
+        owner.consumer.close()
+        del owner
+        wait_until(lambda: not has_proxy(), 10.0, "the proxy's end")
+    finally:
+        gc.enable()
