@@ -274,11 +274,13 @@ def test_no_kdc_is_a_reason_to_try_again(realm: Realm, caplog: pytest.LogCapture
 
 
 def test_a_clients_end_is_its_proxys(realm: Realm) -> None:
-    def proxies() -> list[str]:
-        return [one.name for one in threading.enumerate() if one.name.startswith("sasl-proxy")]
+    client_id = unique("admin")
 
-    admin = Admin(realm.properties())
+    def has_proxy() -> bool:
+        return f"sasl-proxy-{client_id}" in {one.name for one in threading.enumerate()}
+
+    admin = Admin({**realm.properties(), "client.id": client_id})
     assert admin.broker_count(AMPLE_S) == 1
-    assert proxies()
+    assert has_proxy()
     admin.close()
-    wait_until(lambda: not proxies(), AMPLE_S, "the proxy's end")
+    wait_until(lambda: not has_proxy(), AMPLE_S, "the proxy's end")
