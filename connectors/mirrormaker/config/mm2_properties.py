@@ -30,7 +30,9 @@ from connect.runtime.distributed.group_config import DistributedConfig
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HeartbeatConfig
+from connectors.mirror.config.loss_policies import URL_KEY
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.history.database import check_history
 from connectors.mirrormaker.config.legacy_keys import rename_legacy_keys
 from connectors.mirrormaker.config.precedence import (
     MIRROR_CONNECTORS,
@@ -342,7 +344,9 @@ def _check_worker(config: Mapping[str, str]) -> None:
 
 
 def _check_source(config: Mapping[str, str]) -> None:
-    SourceConfig.from_properties(config)
+    parsed = SourceConfig.from_properties(config)
+    if config.get(URL_KEY):
+        check_history(parsed.mirror_history_url)
     consumer = client_configs.source_consumer(config)
     fetch_settings(consumer)
     wire_settings(consumer)
