@@ -156,8 +156,10 @@ def there_is(url: SecretStr) -> bool:
     return not default or (file is not None and file.exists())
 
 
-def check_history(url: SecretStr) -> None:
-    """Raise ConfigError if this is no URL of a database, or its driver is not installed."""
+def check_history(props: Mapping[str, str]) -> None:
+    """Raise ConfigError if a connector's properties name a history by what is no URL of a database,
+    or by one whose driver is not installed."""
+    url = SecretStr(props.get(URL_KEY, "").strip())
     if not is_off(url):
         _parsed(url.reveal())
 

@@ -30,7 +30,6 @@ from connect.runtime.distributed.group_config import DistributedConfig
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HeartbeatConfig
-from connectors.mirror.config.loss_policies import URL_KEY
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.history.database import check_history
 from connectors.mirrormaker.config.legacy_keys import rename_legacy_keys
@@ -344,9 +343,8 @@ def _check_worker(config: Mapping[str, str]) -> None:
 
 
 def _check_source(config: Mapping[str, str]) -> None:
-    parsed = SourceConfig.from_properties(config)
-    if config.get(URL_KEY):
-        check_history(parsed.mirror_history_url)
+    SourceConfig.from_properties(config)
+    check_history(config)
     consumer = client_configs.source_consumer(config)
     fetch_settings(consumer)
     wire_settings(consumer)

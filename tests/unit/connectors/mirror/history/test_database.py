@@ -237,7 +237,8 @@ def test_what_cannot_be_used_is_told_before_anything_starts(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=told) as raised:
-        check_history(SecretStr(url))
+        check_history({"mirror.history.url": url})
     assert raised.value.key == "mirror.history.url"
     assert "secret" not in str(raised.value)
-    check_history(SecretStr("none"))
+    check_history({"mirror.history.url": "none"})
+    check_history({})
