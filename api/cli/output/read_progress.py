@@ -24,7 +24,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-__all__ = ["ReadProgress", "gathering"]
+__all__ = ["ASKING", "ReadProgress", "gathering"]
+
+ASKING = "Asking the clusters"
+"""What a command that changes nothing does most of its time."""
 
 
 class _Bytes(ProgressColumn):
