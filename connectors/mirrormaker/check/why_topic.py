@@ -40,6 +40,13 @@ _LOSSES_MS = 24 * 3_600_000
 _TIMEOUT_S = 30.0
 _SHOWN = 5
 
+_PAUSED = Step(
+    "Is the flow paused?",
+    Verdict.WARN,
+    "yes: its tasks copy nothing until it is resumed",
+    remedy="Resume it with connect-mirror resume; connect-mirror history says who paused it",
+)
+
 RunningPartition = Mapping[str, Any]
 """A partition as `/mirrors/{flow}/lag` of a running mirror describes it."""
 
@@ -128,9 +135,10 @@ class _Topic:
                 return
         if not self._found.add(self._loop(topic, partitions, source, target)):
             return
-        workers = self._workers(live)
-        if not self._found.add(workers):
+        if not self._found.add(self._workers(live)):
             return
+        if live.paused:
+            self._found.add(_PAUSED)
         if not self._found.add(self._created(topic, partitions, target_topics)):
             return
         self._found.add(self._assigned(topic, partitions, live))
