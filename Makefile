@@ -211,6 +211,8 @@ lock: | $(BIN)/python
 	@$(PIP) install --quiet --upgrade uv
 	$(COMPILE) --upgrade --group brokers --group test pyproject.toml -o requirements-test.lock
 	$(COMPILE) -c requirements-test.lock pyproject.toml -o requirements.lock
+	$(COMPILE) --extra postgresql --extra msk --extra oauth --extra opentelemetry -c requirements-test.lock \
+		-c requirements.lock pyproject.toml -o requirements-image.lock
 	$(COMPILE) --group brokers -c requirements-test.lock pyproject.toml -o requirements-demo.lock
 	$(COMPILE) --group spark-connect -c requirements-test.lock -o requirements-spark-connect.lock
 	$(COMPILE) --group kerberos -c requirements-test.lock -o requirements-kerberos.lock

@@ -38,6 +38,7 @@ EXIT_OK, EXIT_FOUND, EXIT_NOT_LOOKED_UP = 0, 1, 3
 
 ROOT = Path(__file__).parents[1]
 RUNTIME_LOCK, TEST_LOCK = ROOT / "requirements.lock", ROOT / "requirements-test.lock"
+IMAGE_LOCK = ROOT / "requirements-image.lock"
 KERBEROS_LOCK = ROOT / "requirements-kerberos.lock"
 JAR_LOCKS = ROOT / "deploy" / "brokers"
 SPARK_LOCKS = ROOT / "connectors" / "spark" / "locks"
@@ -49,19 +50,21 @@ ALLOWED_LICENCES = frozenset(
         "BSD-3-Clause",
         "CNRI-Python",
         "LGPL-2.1-or-later",
+        "LGPL-3.0-only",
         "MIT",
         "MIT-0",
         "MPL-2.0",
         "PSF-2.0",
     }
 )
-"""SPDX names. Of LGPL and of MPL there is one package each (crc32c, shtab), which is imported and
-not changed."""
+"""SPDX names. Packages under LGPL (crc32c; in images psycopg) and MPL (shtab) are imported and not
+changed."""
 
 # How packages that name no SPDX licence say it: in a classifier, or in words.
 _IN_WORDS = {
     "Apache Software License": "Apache-2.0",
     "BSD License": "BSD-3-Clause",
+    "3-Clause BSD License": "BSD-3-Clause",
     "MIT License": "MIT",
     "GNU Lesser General Public License v2 or later (LGPLv2+)": "LGPL-2.1-or-later",
 }
@@ -255,9 +258,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     runtime = read_requirements(RUNTIME_LOCK.read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    licences = {package.name: licence_of(package.name) for package in runtime}
+    image = read_requirements(IMAGE_LOCK.read_text(encoding="utf-8"))
+    licences = {package.name: licence_of(package.name) for package in (*runtime, *image)}
     jar_locks = sorted([*JAR_LOCKS.glob("kafka-*.lock"), *SPARK_LOCKS.glob("*.lock")])
-    python_locks = (RUNTIME_LOCK, TEST_LOCK, KERBEROS_LOCK)
+    python_locks = (RUNTIME_LOCK, IMAGE_LOCK, TEST_LOCK, KERBEROS_LOCK)
     hashed = (*python_locks, JAR_LOCKS / "jre.lock")
     found = [
         *_without_hashes(hashed),

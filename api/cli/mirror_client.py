@@ -35,6 +35,7 @@ from typing import NoReturn
 
 from api.cli import acls, hidden_topics, start_offsets
 from api.cli.output.mirror_client import Output
+from api.cli.output.read_progress import ASKING, gathering
 from api.cli.processes.exit_process import leave
 from api.cli.program import (
     EXIT_CONFIG,
@@ -303,7 +304,8 @@ def history_url(arguments: argparse.Namespace) -> SecretStr | None:
 def run_translate(arguments: argparse.Namespace, output: Output) -> int:
     clusters = _move_clusters(arguments)
     deadline = Deadline(arguments.timeout)
-    plan = _plan(arguments, clusters, _pattern(arguments), deadline)
+    with gathering(ASKING):
+        plan = _plan(arguments, clusters, _pattern(arguments), deadline)
     outcome: Mapping[str, str | None] | None = None
     if arguments.commit:
         outcome = commit_moves(clusters, plan.offsets, deadline, rewind=arguments.rewind)

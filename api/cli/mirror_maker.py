@@ -331,9 +331,11 @@ def _otlp(config: MirrorMakerConfig, maker: MirrorMaker, instance: str) -> Itera
 def print_check(config: MirrorMakerConfig, clusters: Sequence[str] | None) -> int:
     """Print what the flows would do. Returns the exit code."""
     from api.cli.output.check import print_report
+    from api.cli.output.read_progress import ASKING, gathering
     from connectors.mirrormaker.check.check import check
 
-    report = check(config, clusters)
+    with gathering(ASKING):
+        report = check(config, clusters)
     print_report(report)
     return EXIT_OK if report.can_run else EXIT_IN_THE_WAY
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from api.cli.output.read_progress import gathering
 from api.cli.program import EXIT_CONFIG, EXIT_FAILED, UsageParser
 from api.cli.version import add_version
 from connect.cache_directory import cache_directory
@@ -69,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _packages(archive: Path, more: Sequence[str]) -> int:
-    pack_environment(archive, more)
+    with gathering(f"Packing {archive}"):
+        pack_environment(archive, more)
     print(f"Made {archive} ({archive.stat().st_size / 1e6:.0f} MB). To use it, set:")
     print(f"spark.archives = {archive}#{ENVIRONMENT}")
     print(f"{EXECUTOR_PYTHON} = ./{ENVIRONMENT}/bin/python")
@@ -85,7 +87,8 @@ def _driver_classes() -> int:
     java = find_java(before=TOO_NEW_JAVA)
     assert java is not None, "require_spark found it"
     archive = class_archive(java, spark_home(), cache_directory())
-    make_class_archive(archive)
+    with gathering("Starting Spark once, for the classes that it loads"):
+        make_class_archive(archive)
     print(f"Made {archive} ({archive.stat().st_size / 1e6:.0f} MB)")
     print("Sessions with a local master use it, with this Java and this Spark")
     return 0

@@ -285,6 +285,8 @@ PERMISSIONS: tuple[_Row, ...] = (
     _Row(_source, _GROUP, _groups, (_DESCRIBE,), Feature.WHY),
     _Row(_beside_syncs, _TOPIC, _SYNCS, (_READ,), Feature.WHY),
     _Row(_beside_syncs, _TOPIC, _MAP, (_READ,), Feature.WHY),
+    _Row(_source, _TOPIC, _PROVENANCE, (_READ,), Feature.WHY),
+    _Row(_target, _TOPIC, _PROVENANCE, (_READ,), Feature.WHY),
     _Row(_target, _TOPIC, _copies, (_DESCRIBE,), Feature.WHY),
     _Row(_target, _GROUP, _groups, (_DESCRIBE,), Feature.WHY),
     _Row(_target, _GROUP, _WORKER_GROUP, (_DESCRIBE,), Feature.WHY),

@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the plan. Returns the exit code."""
     from api.cli.connect_mirror.running import measured_rates
     from api.cli.output.check import check_document, print_report
+    from api.cli.output.read_progress import ASKING, gathering
     from connectors.mirrormaker.check.check import check
     from connectors.mirrormaker.flow_lookup import load_file
 
@@ -46,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     rates = (
         measured_rates(config) if arguments.rate is None else dict.fromkeys(flows, arguments.rate)
     )
-    report = check(config, arguments.clusters, rates)
+    with gathering(ASKING):
+        report = check(config, arguments.clusters, rates)
     print_result(
         arguments,
         lambda: check_document(report),

@@ -26,11 +26,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the lag of a flow. Returns the exit code."""
+    from api.cli.output.read_progress import ASKING, gathering
     from connectors.mirrormaker.flow_lookup import named_flow
 
     flow = named_flow(arguments.config, arguments.flow)
     topics = None if arguments.topics is None else topic_pattern(arguments.topics)
-    rows = [row for row in flow_rows(flow, None) if topics is None or topics.fullmatch(row.topic)]
+    with gathering(ASKING):
+        found = flow_rows(flow, None)
+    rows = [row for row in found if topics is None or topics.fullmatch(row.topic)]
     print_result(
         arguments,
         lambda: [{**asdict(row), "lag": row.lag} for row in rows],

@@ -45,13 +45,15 @@ class LaggingPartition:
 
 @dataclass(slots=True)
 class FlowStatus:
-    """One flow. Lags are those of the whole group of workers, as far as they answer."""
+    """One flow. Lags are those of the whole group of workers, as far as they answer. `paused`: a
+    connector was paused or stopped by request."""
 
     flow: str
     healthy: bool = True
     connectors: int = 0
     tasks: int = 0
     running_tasks: int = 0
+    paused: bool = False
     partitions: list[LaggingPartition] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -184,6 +186,7 @@ def _add_connector(flow: FlowStatus, connector: dict[str, Any]) -> None:
     flow.connectors += 1
     flow.tasks += len(tasks)
     flow.running_tasks += sum(task["state"] == "RUNNING" for task in tasks)
+    flow.paused = flow.paused or connector["state"] in ("PAUSED", "STOPPED")
     flow.healthy = flow.healthy and connector["healthy"]
     name = connector["name"]
     if connector["state"] not in ("RUNNING", "PAUSED", "STOPPED") or connector.get("trace"):

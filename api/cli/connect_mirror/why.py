@@ -36,11 +36,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation of each flow. Returns the exit code."""
+    from api.cli.output.read_progress import ASKING, gathering
     from connectors.mirrormaker.check.why import Verdict
     from connectors.mirrormaker.flow_lookup import load_file
 
     config = load_file(arguments.config)
-    found = [_explain(config, flow, arguments) for flow in _flows(config, arguments.flow)]
+    flows = _flows(config, arguments.flow)
+    with gathering(ASKING):
+        found = [_explain(config, flow, arguments) for flow in flows]
     print_result(
         arguments,
         lambda: [each.document() for each in found],

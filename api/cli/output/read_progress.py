@@ -2,7 +2,7 @@
 rate, and the time left.
 
 The progress goes to stderr, so that stdout contains only the report. Without a terminal, nothing is
-shown.
+shown. Lines that are printed meanwhile appear above it if stdout is a terminal, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-__all__ = ["ReadProgress", "gathering"]
+__all__ = ["ASKING", "ReadProgress", "gathering"]
+
+ASKING = "Asking the clusters"
+"""What a command that changes nothing does most of its time."""
 
 
 class _Bytes(ProgressColumn):
@@ -61,6 +64,8 @@ class ReadProgress:
             TimeRemainingColumn(),
             console=Console(file=stream),
             disable=not stream.isatty(),
+            # What goes to a file or a pipe must not get onto the terminal instead.
+            redirect_stdout=sys.stdout.isatty(),
         )
         self._task = self._progress.add_task(title, total=sum(self._planned.values()))
 

@@ -141,7 +141,7 @@ def _flow_row(flow: FlowStatus) -> tuple[str, ...]:
     return (
         flow.flow,
         "yes" if flow.healthy else "no",
-        f"{flow.running_tasks} of {flow.tasks} running",
+        f"{flow.running_tasks} of {flow.tasks} running{', paused' if flow.paused else ''}",
         str(len(flow.partitions)),
         str(flow.lag_records),
         _time(flow.lag_seconds),

@@ -24,21 +24,18 @@ def show_verified(
     history: JobHistory,
     clock: Clock = SYSTEM_CLOCK,
 ) -> int:
-    """Show the results of these ranges as they come, then the files that differ. `path`: the whole
+    """Show the results of these ranges, and the files that differ, as they come. `path`: the whole
     path of a file of the archive. Returns how many differ."""
     found: list[VerifiedRange] = []
     began = clock.monotonic()
     history.tell(_state(ranges, found, 0.0))
-    try:
-        with ReadProgress("Verifying", {_key(each): each.bytes for each in ranges}) as progress:
-            for result in results:
-                found.append(result)
-                progress.note(_key(result.range))
-                history.tell(_state(ranges, found, clock.monotonic() - began))
-    finally:
-        for each in found:
-            if each.problem is not None:
-                print(f"{path(each.range.file or '')}: {each.problem}")
+    with ReadProgress("Verifying", {_key(each): each.bytes for each in ranges}) as progress:
+        for result in results:
+            found.append(result)
+            if result.problem is not None:
+                print(f"{path(result.range.file or '')}: {result.problem}", flush=True)
+            progress.note(_key(result.range))
+            history.tell(_state(ranges, found, clock.monotonic() - began))
     wrong = _wrong(found)
     if wrong:
         history.end("failed", f"{wrong} of {len(ranges)} ranges differ from the ledger")

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UPKEEP_EVERY_S",
     "History",
+    "check_history",
     "newest_events",
     "open_history",
     "read",
@@ -80,6 +81,7 @@ _CLOSE_S = 2.0
 (task.shutdown.graceful.timeout.ms)."""
 UPKEEP_EVERY_S = 600.0
 _DAY_MS = 24 * 3600 * 1000
+_INSTALL = "pip install 'kafka-connect-mirror[postgresql]'"
 
 
 _TABLE_OF: Mapping[type, str] = {
@@ -152,6 +154,14 @@ def there_is(url: SecretStr) -> bool:
     file = sqlite_file(url)
     default = file is not None and file.parent == default_history_directory()
     return not default or (file is not None and file.exists())
+
+
+def check_history(props: Mapping[str, str]) -> None:
+    """Raise ConfigError if a connector's properties name a history by what is no URL of a database,
+    or by one whose driver is not installed."""
+    url = SecretStr(props.get(URL_KEY, "").strip())
+    if not is_off(url):
+        _parsed(url.reveal())
 
 
 def sqlite_file(url: SecretStr) -> Path | None:
@@ -348,13 +358,20 @@ def _parsed(url: str) -> Any:
 
     try:
         parsed = make_url(url)
-        parsed.get_dialect()
+        dialect = parsed.get_dialect()
     except (exc.ArgumentError, exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise ConfigError(
             f"Invalid value [hidden] for configuration {URL_KEY}: not an SQLAlchemy URL. Use a "
             "URL such as postgresql+psycopg://user:password@host/database or "
             "sqlite:////path/to/history.db, or none to disable the history",
             key=URL_KEY,
+        ) from error
+    try:
+        dialect.import_dbapi()
+    except ImportError as error:
+        install = _INSTALL if parsed.get_backend_name() == "postgresql" else "install it"
+        raise ConfigError(
+            f"{URL_KEY} needs a package that is not installed ({error}): {install}", key=URL_KEY
         ) from error
     return parsed
 

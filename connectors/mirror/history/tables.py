@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     delete,
     event,
+    func,
     select,
 )
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -30,6 +31,8 @@ __all__ = ["TABLES", "create_tables", "delete_before", "prepare"]
 TABLES = MetaData()
 
 _AT_ONCE = 10_000
+_CREATING = 0x6D6D32
+"""The number of the lock under which the tables are created: `mm2`."""
 _LOCKED_S, _TRY_AGAIN_S = 5.0, 0.02
 _CREATES_IF_MISSING = ("sqlite", "postgresql")
 """Databases that know `IF NOT EXISTS` for tables and indexes."""
@@ -159,6 +162,9 @@ def create_tables(engine: Engine) -> None:
         return
     for table in TABLES.tables.values():
         with engine.begin() as connection:
+            if engine.dialect.name == "postgresql":
+                # Two that find it missing at the same time would both create it.
+                connection.execute(select(func.pg_advisory_xact_lock(_CREATING)))
             connection.execute(CreateTable(table, if_not_exists=True))
             for index in table.indexes:
                 connection.execute(CreateIndex(index, if_not_exists=True))

@@ -32,11 +32,12 @@ _TIMEOUT_S = 30.0
 @dataclass(frozen=True, slots=True)
 class LiveFlow:
     """A running flow. `assigned`: the partitions of its tasks. `takes`: whether it would start to
-    copy a source topic."""
+    copy a source topic. `paused`: its tasks copy nothing until it is resumed."""
 
     members: Sequence[GroupPeer]
     assigned: frozenset[TopicPartition]
     takes: Callable[[str], bool]
+    paused: bool = False
 
     def copies(self, key: TopicPartition) -> bool:
         """Whether a task copies this partition or would start to."""
@@ -63,7 +64,8 @@ def look_at_flow(flow: DedicatedFlow) -> LiveFlow:
         running = SourceConfig.from_properties(state.raw_connector_config(name) or {})
     except ConfigError:
         running = flow.config
-    return LiveFlow(members, assigned, _takes(running))
+    paused = state.target_state(name) is TargetState.PAUSED
+    return LiveFlow(members, assigned, _takes(running), paused)
 
 
 def _takes(config: SourceConfig) -> Callable[[str], bool]:

@@ -25,6 +25,7 @@ from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
 from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
+from connectors.mirror.history.database import check_history
 from connectors.mirror.history.flow_events import FlowConnector
 from connectors.mirror.offsets.alter_offsets_checks import check_source_offset
 from connectors.mirror.offsets.offset_sync_writer import position_after, source_partition
@@ -78,6 +79,7 @@ def validate_source(props: Mapping[str, str]) -> list[ConfigProblem]:
         topic_selector(config)
         config_property_filter(config.originals)
         forwarding_admin_class(config.originals)
+        check_history(config.originals)
     except ConfigError as error:
         problems.append(ConfigProblem(error.key or "connector.class", str(error)))
     return problems

@@ -163,17 +163,13 @@ class Provenance:
         return checked
 
     def look(self, topics: FlowTopics) -> Selection:
-        """Return what `check` would, without writing: for `--check`. Raises `ConnectError`."""
+        """Return what `check` would, without writing: for those who only ask. Raises
+        `ConnectError`."""
         if self._needless(topics):
             return topics.selection
-        try:
-            if topics.target[0].describe_topics([PROVENANCE_TOPIC], self._timeout):
-                self._mine = self._load()
-            self._read_source(topics.source[0])
-        except ConnectError as error:
-            if not not_authorized(error):
-                raise
-            return topics.selection  # Missing permissions have a finding of their own.
+        if topics.target[0].describe_topics([PROVENANCE_TOPIC], self._timeout):
+            self._mine = self._load()
+        self._read_source(topics.source[0])
         skipped: dict[str, Skip] = {}
         self._claims(topics, skipped)
         return _without(topics.selection, skipped)

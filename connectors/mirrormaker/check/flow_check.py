@@ -29,7 +29,7 @@ from connectors.mirror.topic_routes import TRANSFORM_KEY
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.create import copied_configs
 from connectors.mirror.topics.forwarding_admin import ForwardingAdmin, forwarding_admin_class
-from connectors.mirror.topics.provenance_topic import FlowTopics, Provenance
+from connectors.mirror.topics.provenance_topic import FlowTopics
 from connectors.mirror.topics.selection import (
     REFUSED,
     Growth,
@@ -39,6 +39,7 @@ from connectors.mirror.topics.selection import (
     TopicSelector,
     plan_topics,
 )
+from connectors.mirrormaker.check.loops import without_loops
 from connectors.mirrormaker.check.own_topics import own_topics
 from connectors.mirrormaker.check.permission_checks import concrete_names, permission_findings
 from connectors.mirrormaker.check.provenance import connector_clients, data_producer
@@ -208,7 +209,7 @@ class _FlowChecker:
             selector,
             selector.select(self._source.topics),
         )
-        selection = Provenance(self._source_config).look(topics)
+        selection = without_loops(self._source_config, topics)
         self._report_refused(selection)
         self.report.skipped += selection.skipped
         changed = [topic for topic in selection.copied if selector.changes_records(topic)]

@@ -14,7 +14,7 @@ from connect.config.security import SECURITY_KEYS
 from connect.config.types import HIDDEN, ConfigType
 from connectors.mirror.config import clients as client_configs
 from connectors.mirrormaker.check.report import ClientReport, ClientSetting
-from connectors.mirrormaker.config.precedence import Settings
+from connectors.mirrormaker.config.precedence import Setting, Settings
 
 __all__ = ["connector_clients", "data_producer", "shown_value"]
 
@@ -56,7 +56,9 @@ def connector_clients(settings: Settings, resolved: Mapping[str, str]) -> list[C
             ClientReport(
                 role,
                 tuple(
-                    ClientSetting(name, shown_value(name, value), _origin(origins[name], settings))
+                    ClientSetting(
+                        name, shown_value(name, value), _told(settings.get(origins[name]))
+                    )
                     for name, value in sorted(rules(resolved).items())
                 ),
             )
@@ -77,13 +79,11 @@ def data_producer(
         origin = override or worker.get(f"producer.{name}")
         if origin is None and name == "bootstrap.servers":
             origin = worker.get(name)
-        text = BUILT_IN if origin is None or not origin.key else origin.key
-        found.append(ClientSetting(name, shown_value(name, value), text))
+        found.append(ClientSetting(name, shown_value(name, value), _told(origin)))
     return ClientReport("producer of the copied records", tuple(found))
 
 
-def _origin(connector_key: str, settings: Settings) -> str:
-    origin = settings.get(connector_key)
+def _told(origin: Setting | None) -> str:
     if origin is None or not origin.key:
         return BUILT_IN
     return origin.key if origin.line is None else f"{origin.key} (line {origin.line})"

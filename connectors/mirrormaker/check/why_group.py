@@ -177,10 +177,16 @@ def translated(rows: Sequence[MovedOffset], flow: Flow) -> list[Step]:
     question = f"Are its offsets on {flow.target} up to date?"
     if behind:
         shown = ", ".join(
-            f"{row.new_topic}-{row.partition} has {row.has}, should be {row.new_offset}"
+            f"{row.new_topic}-{row.partition} has "
+            f"{'none' if row.has is None else row.has}, should be {row.new_offset}"
             for row in behind[:_SHOWN]
         )
-        steps.append(Step(question, Verdict.WARN, f"not yet: {shown}"))
+        remedy = (
+            "A running flow with sync.group.offsets.enabled=true commits them: connect-mirror "
+            "status says whether it runs, or is paused. connect-mirror translate --commit does it "
+            "now"
+        )
+        steps.append(Step(question, Verdict.WARN, f"not yet: {shown}", remedy=remedy))
     else:
         steps.append(Step(question, Verdict.OK, "yes"))
     return steps

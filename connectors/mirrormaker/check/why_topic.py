@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 from connect.clients.librdkafka.admin import Admin
 from connect.clock import SYSTEM_CLOCK
@@ -20,7 +20,9 @@ from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import LiveFlow, look_at_flow
 from connectors.mirror.inspect.stored_progress import stored_positions
 from connectors.mirror.topics.clusters import CONTACT_TIMEOUT_S, contact, topic_selector
-from connectors.mirror.topics.selection import Skip, SkipReason, TopicSelector
+from connectors.mirror.topics.provenance_topic import FlowTopics
+from connectors.mirror.topics.selection import Selection, Skip, SkipReason, TopicSelector
+from connectors.mirrormaker.check.loops import loop_step
 from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
@@ -37,6 +39,13 @@ SLOW_ANSWER_S = 1.0
 _LOSSES_MS = 24 * 3_600_000
 _TIMEOUT_S = 30.0
 _SHOWN = 5
+
+_PAUSED = Step(
+    "Is the flow paused?",
+    Verdict.WARN,
+    "yes: its tasks copy nothing until it is resumed",
+    remedy="Resume it with connect-mirror resume; connect-mirror history says who paused it",
+)
 
 RunningPartition = Mapping[str, Any]
 """A partition as `/mirrors/{flow}/lag` of a running mirror describes it."""
@@ -68,6 +77,14 @@ def why_topic(
     return found
 
 
+class _Seen(NamedTuple):
+    """A cluster that answered. `topics`: numbers of partitions by name."""
+
+    admin: Admin
+    cluster_id: str
+    topics: Mapping[str, int]
+
+
 class _Topic:
     """Asks the questions in order. For one thread."""
 
@@ -88,12 +105,14 @@ class _Topic:
         self._target = target
         self._found = found
         self._or_group = or_group
-        self._selector = topic_selector(SourceConfig.from_properties(dedicated.properties))
+        self._source_config = SourceConfig.from_properties(dedicated.properties)
+        self._selector = topic_selector(self._source_config)
 
     def explain(self, name: str, running: Sequence[RunningPartition] | None) -> None:
-        source_topics = self._topics_of(self._flow.source, self._source, source_admin)
-        if source_topics is None:
+        source = self._look_at(self._flow.source, self._source, source_admin)
+        if source is None:
             return
+        source_topics = source.topics
         topic = self._original(name, source_topics)
         if topic is None:
             return
@@ -101,19 +120,25 @@ class _Topic:
         shares_name = skip is not None and skip.reason is SkipReason.SAME_NAME
         if not shares_name and not self._found.add(self._selected(topic, skip)):
             return
-        target_topics = self._topics_of(self._flow.target, self._target, target_admin)
-        if target_topics is None:
+        target = self._look_at(self._flow.target, self._target, target_admin)
+        if target is None:
             return
-        partitions = source_topics[topic]
+        partitions, target_topics = source_topics[topic], target.topics
         live = look_at_flow(self._dedicated)
-        if shares_name:
+        one_cluster = source.cluster_id == target.cluster_id
+        if one_cluster:
+            self._selector = topic_selector(self._source_config, same_cluster=True)
+        if shares_name or one_cluster:
             # A topic that is copied already keeps its name.
             skip = self._skip(topic, source_topics, {each for each, _ in live.assigned})
-            if not self._found.add(self._selected(topic, skip)):
+            if (shares_name or skip) and not self._found.add(self._selected(topic, skip)):
                 return
-        workers = self._workers(live)
-        if not self._found.add(workers):
+        if not self._found.add(self._loop(topic, partitions, source, target)):
             return
+        if not self._found.add(self._workers(live)):
+            return
+        if live.paused:
+            self._found.add(_PAUSED)
         if not self._found.add(self._created(topic, partitions, target_topics)):
             return
         self._found.add(self._assigned(topic, partitions, live))
@@ -123,12 +148,11 @@ class _Topic:
         self._found.add(self._losses(topic))
         self._found.add(self._progress(topic, partitions, target_topics))
 
-    def _topics_of(self, alias: str, admin: Admin, client: Any) -> Mapping[str, int] | None:
-        """Return a cluster's topics with their numbers of partitions; None if it does not
-        answer."""
+    def _look_at(self, alias: str, admin: Admin, client: Any) -> _Seen | None:
+        """Return what a cluster has; None if it does not answer."""
         question = f"Does cluster {alias} answer?"
         try:
-            contact(admin, alias, client(self._dedicated.properties), CONTACT_TIMEOUT_S)
+            found = contact(admin, alias, client(self._dedicated.properties), CONTACT_TIMEOUT_S)
             began = time.monotonic()
             topics = admin.list_topics(_TIMEOUT_S)
             took_s = time.monotonic() - began
@@ -142,11 +166,11 @@ class _Topic:
             return None
         if took_s < SLOW_ANSWER_S:
             self._found.add(Step(question, Verdict.OK, "yes"))
-            return topics
+            return _Seen(admin, found, topics)
         answer = f"yes, but slowly: it took {took_s:.1f} s to list its topics"
         remedy = "Look at the network between here and the cluster, and at its brokers' load"
         self._found.add(Step(question, Verdict.WARN, answer, remedy=remedy))
-        return topics
+        return _Seen(admin, found, topics)
 
     def _original(self, name: str, topics: Mapping[str, int]) -> str | None:
         """Return the source topic; None if there is none. Accepts the name of a copy."""
@@ -203,6 +227,15 @@ class _Topic:
             "topics.exclude": f"Change {key}",
         }.get(name or "", "")
         return Step(question, Verdict.STOP, f"no: {skip.detail}", key, line, remedy)
+
+    def _loop(self, topic: str, partitions: int, source: _Seen, target: _Seen) -> Step:
+        topics = FlowTopics(
+            (source.admin, source.cluster_id),
+            (target.admin, target.cluster_id),
+            self._selector,
+            Selection({topic: partitions}, ()),
+        )
+        return loop_step(self._source_config, topics, self._key("mirror.provenance.enabled"))
 
     def _workers(self, live: LiveFlow) -> Step:
         question = "Do workers run the flow?"

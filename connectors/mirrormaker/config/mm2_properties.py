@@ -31,6 +31,7 @@ from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF
 from connectors.mirror.config.heartbeat import HeartbeatConfig
 from connectors.mirror.config.source import SourceConfig
+from connectors.mirror.history.database import check_history
 from connectors.mirrormaker.config.legacy_keys import rename_legacy_keys
 from connectors.mirrormaker.config.precedence import (
     MIRROR_CONNECTORS,
@@ -343,6 +344,7 @@ def _check_worker(config: Mapping[str, str]) -> None:
 
 def _check_source(config: Mapping[str, str]) -> None:
     SourceConfig.from_properties(config)
+    check_history(config)
     consumer = client_configs.source_consumer(config)
     fetch_settings(consumer)
     wire_settings(consumer)

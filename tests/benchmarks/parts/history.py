@@ -2,7 +2,10 @@
 the database, and how long the dashboard's questions about 24 hours take, by themselves and over
 HTTP. No brokers.
 
-    python -m tests.benchmarks.parts.history [partitions] [tasks]
+    python -m tests.benchmarks.parts.history [partitions] [tasks] [url]
+
+`url`: that of an empty database; `postgresql`: a PostgreSQL server that is started for this;
+without one: an SQLite file.
 
 The week is written as upkeep leaves it: rows by days, hours and ten minutes. The last hour is
 written row by row, with the real upkeep at its real interval. Every partition moves and lags all
@@ -15,13 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, func, insert, select, update
 
 from api.rest.server import RestServer
+from connect.cache_directory import cache_directory
 from connect.config.types import SecretStr
 from connect.metrics.registry import MetricRegistry
 from connectors.mirror.history import queries
@@ -29,6 +33,8 @@ from connectors.mirror.history.database import UPKEEP_EVERY_S
 from connectors.mirror.history.recorder import SAMPLE_EVERY_S, rows_every_s
 from connectors.mirror.history.tables import TABLES, create_tables, prepare
 from connectors.mirror.history.upkeep import DAY_MS, HOUR_MS, MINUTE_MS, keep_small
+from deploy.brokers.ports import PortLease
+from tests.support.deployment.postgres import find_postgres, running_postgres
 from tests.support.rest import call
 from tests.support.ui.dashboard_group import DashboardHerder, Flow, partitions
 
@@ -195,10 +201,41 @@ def move_samples(engine: Engine) -> None:
 
 
 @contextmanager
-def served(path: Path) -> Iterator[str]:
+def database(url: str | None) -> Iterator[SecretStr]:
+    """Give the URL of the database to use."""
+    if url is None:
+        with tempfile.TemporaryDirectory() as directory:
+            yield SecretStr(f"sqlite:///{directory}/history.db")
+    elif url != "postgresql":
+        yield SecretStr(url)
+    else:
+        programs = find_postgres()
+        if programs is None:
+            raise SystemExit("PostgreSQL is not installed here")
+        with (
+            closing(PortLease(cache_directory() / "ports")) as lease,
+            running_postgres(programs, lease.port) as started,
+        ):
+            yield started
+
+
+def size_of(engine: Engine) -> int:
+    """Return the bytes of the database."""
+    if engine.dialect.name == "postgresql":
+        with engine.connect() as connection:
+            size = select(func.pg_database_size(func.current_database()))
+            return int(connection.execute(size).scalar_one())
+    path = Path(str(engine.url.database))
+    return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
+
+
+@contextmanager
+def served(history: SecretStr) -> Iterator[str]:
     """Serve the flow and this history over HTTP, as a worker does. The URL of the flow."""
     herder = DashboardHerder()
-    Flow(*FLOW, partitions({"orders": 10})).add_to(herder, path)
+    Flow(*FLOW, partitions({"orders": 10})).add_to(herder, None)
+    for config in herder.configs.values():
+        config["mirror.history.url"] = history.reveal()
     server = RestServer({"listeners": "http://127.0.0.1:0"}, MetricRegistry(), {})
     server.bind()
     server.start()
@@ -226,36 +263,38 @@ def least_s(ask: Callable[[], Any]) -> float:
     return min(times)
 
 
+def measure(week: Week, url: SecretStr) -> None:
+    engine, upkeep_engine = create_engine(url.reveal()), create_engine(url.reveal())
+    for each in (engine, upkeep_engine):
+        prepare(each)
+    create_tables(engine)
+    fill(engine, week)
+    transactions = Transactions(upkeep_engine)
+    upkeep = run_last_hour(engine, week, upkeep_engine)
+    print(
+        f"{week.partitions} partitions of {week.tasks} tasks, {DAYS} days in "
+        f"{engine.dialect.name}: {size_of(engine) / 1e6:.0f} MB"
+    )
+    with engine.connect() as connection:
+        for name in ("mirror_ranges", "mirror_lags", "mirror_samples"):
+            rows = connection.execute(select(func.count()).select_from(TABLES.tables[name]))
+            print(f"  {name}: {rows.scalar_one()} rows")
+    print(f"upkeep: {sum(upkeep):.1f} s in an hour, {transactions.longest_s:.1f} s at a time")
+    for name, ask in questions(url).items():
+        print(f"{name}: {least_s(ask) * 1000:.0f} ms")
+    move_samples(engine)
+    with served(url) as flow:
+        took_s = least_s(lambda: page_of_a_day(flow))
+        print(f"series of 24 hours over HTTP: {took_s * 1000:.0f} ms")
+    engine.dispose()
+    upkeep_engine.dispose()
+
+
 def main() -> None:
-    given = [int(each) for each in sys.argv[1:3]]
-    week = Week(*[*given, *(PARTITIONS, TASKS)[len(given) :]])
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "history.db"
-        url = SecretStr(f"sqlite:///{path}")
-        engine, upkeep_engine = create_engine(url.reveal()), create_engine(url.reveal())
-        for each in (engine, upkeep_engine):
-            prepare(each)
-        create_tables(engine)
-        fill(engine, week)
-        transactions = Transactions(upkeep_engine)
-        upkeep = run_last_hour(engine, week, upkeep_engine)
-        size = sum(each.stat().st_size for each in Path(directory).iterdir())
-        print(
-            f"{week.partitions} partitions of {week.tasks} tasks, {DAYS} days: {size / 1e6:.0f} MB"
-        )
-        with engine.connect() as connection:
-            for name in ("mirror_ranges", "mirror_lags", "mirror_samples"):
-                rows = connection.execute(select(func.count()).select_from(TABLES.tables[name]))
-                print(f"  {name}: {rows.scalar_one()} rows")
-        print(f"upkeep: {sum(upkeep):.1f} s in an hour, {transactions.longest_s:.1f} s at a time")
-        for name, ask in questions(url).items():
-            print(f"{name}: {least_s(ask) * 1000:.0f} ms")
-        move_samples(engine)
-        with served(path) as flow:
-            took_s = least_s(lambda: page_of_a_day(flow))
-            print(f"series of 24 hours over HTTP: {took_s * 1000:.0f} ms")
-        engine.dispose()
-        upkeep_engine.dispose()
+    sizes = [int(each) for each in sys.argv[1:3]]
+    week = Week(*[*sizes, *(PARTITIONS, TASKS)[len(sizes) :]])
+    with database(sys.argv[3] if len(sys.argv) > 3 else None) as url:
+        measure(week, url)
 
 
 if __name__ == "__main__":

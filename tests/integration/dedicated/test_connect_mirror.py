@@ -97,6 +97,11 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
             code, done = ask(path, "pause")
             assert (code, done["state"]) == (0, "PAUSED")
             wait_until(lambda: states(path) == {"PAUSED"}, 60, "the pause")
+            _, status = ask(path, "status")
+            assert [each["paused"] for each in status["flows"]] == [True]
+            code, [why] = ask(path, "why", "--topic", topic)
+            wrong = [each["question"] for each in why["steps"] if each["verdict"] != "ok"]
+            assert (code, wrong) == (3, ["Is the flow paused?"])
             code, done = ask(path, "resume")
             assert set(done["connectors"].values()) == {"PAUSED"}
             wait_until(lambda: states(path) == {"RUNNING"}, 60, "the end of the pause")

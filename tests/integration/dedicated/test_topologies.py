@@ -32,6 +32,18 @@ def source_connector(listener: str) -> dict[str, object]:
     return dict(found)
 
 
+def told(command: str, *arguments: object) -> str:
+    """All that a command prints, in one line."""
+    ended = subprocess.run(
+        [Path(sys.executable).with_name(command), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=SOON_S,
+        check=False,
+    )
+    return " ".join((ended.stdout + ended.stderr).split())
+
+
 def test_a_loop_of_flows_in_different_files_is_not_begun(
     two: Topology, logs: Path, tmp_path: Path, listener: str
 ) -> None:
@@ -57,19 +69,15 @@ def test_a_loop_of_flows_in_different_files_is_not_begun(
             SOON_S,
             "the reason on the other side",
         )
-        checked = subprocess.run(
-            [
-                Path(sys.executable).with_name("connect-mirror-maker"),
-                "--check",
-                tmp_path / "back" / "mm2.properties",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=SOON_S,
-            check=False,
-        )
-        said = " ".join((checked.stdout + checked.stderr).split())
+        file = tmp_path / "back" / "mm2.properties"
+        said = told("connect-mirror-maker", "--check", file)
         assert f"topic {topic} is not copied" in said, said
+        said = told("connect-mirror", "why", "-c", file, topic)
+        loop = "STOP Would its copy make a loop? yes: its records come from topic"
+        assert f"{loop} {topic} of" in said, said
+        # The other flow began first, and copies it.
+        said = told("connect-mirror", "why", "-c", tmp_path / "there" / "mm2.properties", topic)
+        assert "ok Would its copy make a loop? no, according to" in said, said
     assert reason in (logs / "back.log").read_text()
     for letter in "AB":
         assert end_offset(two.servers(letter), topic) == COUNT

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
-from sqlalchemy import create_engine, func, insert, select, text
+from sqlalchemy import URL, create_engine, func, insert, select, text
 
 from connect.config.types import SecretStr
 from connectors.mirror.history import queries
@@ -111,6 +112,32 @@ def test_events_and_jobs_are_written_and_read(postgresql: SecretStr) -> None:
     assert (job["state"], job["done"]) == ("done", 2)
     (event,) = queries.flow_events(postgresql, "c", "d", 0, 10, ("t", 3))
     assert event["text"] == "lost"
+
+
+def test_processes_that_start_at_the_same_time_create_the_tables_once(
+    postgresql: SecretStr,
+) -> None:
+    together = Barrier(4)
+
+    def create(url: URL) -> None:
+        engine = create_engine(url)
+        try:
+            together.wait(10)
+            create_tables(engine)
+        finally:
+            engine.dispose()
+
+    server = create_engine(postgresql.reveal(), isolation_level="AUTOCOMMIT")
+    try:
+        for name in ("first", "second", "third"):
+            with server.connect() as connection:
+                connection.execute(text(f"CREATE DATABASE {name}"))
+            with ThreadPoolExecutor(4) as threads:
+                made = [threads.submit(create, server.url.set(database=name)) for _ in range(4)]
+            for each in made:
+                each.result()
+    finally:
+        server.dispose()
 
 
 def test_a_reader_that_follows_row_ids_misses_no_row_that_is_being_written(

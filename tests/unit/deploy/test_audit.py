@@ -87,7 +87,8 @@ def test_it_says_that_it_could_not_look(tmp_path: Path, capsys: pytest.CaptureFi
     broken = pip_audit(tmp_path / "p", "", "ConnectionError: no route to host", 1)
     assert main(["--pip-audit", str(broken)]) == 3
     told = capsys.readouterr()
-    for lock in ("requirements.lock", "requirements-test.lock", "requirements-kerberos.lock"):
+    for kind in ("", "-image", "-test", "-kerberos"):
+        lock = f"requirements{kind}.lock"
         assert f"looked up: {lock}: pip-audit failed: ConnectionError" in told.err
         assert f"Vulnerabilities of {lock}: not all looked up" in told.out
     assert main(["--pip-audit", str(tmp_path / "none")]) == 3

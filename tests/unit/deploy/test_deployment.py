@@ -95,7 +95,7 @@ def test_hadolint_finds_nothing(file: Path) -> None:
 def test_the_image_with_spark_has_the_version_of_pyspark_and_does_not_run_as_root() -> None:
     text = WITH_SPARK.read_text()
     [image] = re.findall(r"^ARG SPARK=apache/spark:([\d.]+)-", text, re.M)
-    assert f"\npyspark=={image} " in (DEPLOY.parent / "requirements.lock").read_text()
+    assert f"\npyspark=={image} " in (DEPLOY.parent / "requirements-image.lock").read_text()
     assert re.findall(r"^USER (\S+)", text, re.M)[-1] == "65534:65534"
 
 

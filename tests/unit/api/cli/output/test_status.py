@@ -124,6 +124,15 @@ def test_a_flow_is_shown_with_its_throughput_and_its_losses(status: MirrorStatus
     assert row[-3:] == ["1,234 records/s", "98,765 B/s", "42"]
 
 
+def test_a_paused_flow_is_called_that() -> None:
+    tasks = [{"id": 0, "state": "PAUSED", "trace": None}]
+    health = {"connectors": [{**CONNECTOR, "state": "PAUSED", "tasks": tasks}]}
+    status = seen({**PAGES, "/health": health})
+    (row,) = [row for row in printed(status) if row[0] == FLOW]
+    assert row[1:3] == ["yes", "0 of 1 running, paused"]
+    assert [each["paused"] for each in status.document()["flows"]] == [True]
+
+
 def test_events_jobs_and_groups_are_shown(status: MirrorStatus) -> None:
     rows = printed(status)
     assert any(row[1:] == ["retention", "orders-3", EVENT["text"]] for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -56,13 +57,18 @@ def test_it_shows_a_bar_the_files_that_differ_and_a_row(
         "target.cluster.bootstrap.servers": "t:1",
         "mirror.history.url": url,
     }
-    results = [VerifiedRange(RANGES[0], None), VerifiedRange(RANGES[1], problem)]
+    told = "" if problem is None else "/archive/a.parquet: checksums differ\n"
+
+    def results() -> Iterator[VerifiedRange]:
+        yield VerifiedRange(RANGES[0], problem)
+        assert capsys.readouterr().out == told, "told before the next range is read"
+        yield VerifiedRange(RANGES[1], None)
+
     with closing(JobHistory("verification", SourceConfig.from_properties(props))) as history:
-        assert show_verified(iter(results), RANGES, "/archive/{}".format, history) == wrong
+        assert show_verified(results(), RANGES, "/archive/{}".format, history) == wrong
     assert "Verifying" in terminal.getvalue()
     assert "4 MB read, 0 MB left" in terminal.getvalue()
-    told = "" if problem is None else "/archive/b.parquet: checksums differ\n"
-    assert capsys.readouterr().out == told
+    assert not capsys.readouterr().out
     (job,) = queries.flow_jobs(SecretStr(url), "a", "b", 10)
     assert (job["kind"], job["state"], job["text"], job["failed"]) == ("verification", *row)
     assert (job["parts"], job["records"], job["bytes"], job["left_bytes"]) == (2, 20, 4_000_000, 0)

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,12 @@ from connectors.mirror.config.history_url import (
     flow_history_url,
 )
 from connectors.mirror.history import database as module
-from connectors.mirror.history.database import History, open_history, read_events
+from connectors.mirror.history.database import (
+    History,
+    check_history,
+    open_history,
+    read_events,
+)
 from connectors.mirror.history.rows import EventRow, FlowTask, LagRow
 from tests.support.waiting import wait_until
 
@@ -211,3 +217,28 @@ def test_somebody_who_runs_a_flow_keeps_its_history_where_it_was(
     (tmp_path / "service").mkdir()
     (tmp_path / "service" / file.name).write_bytes(file.read_bytes())
     assert flow_history_url(None, FLOW_PROPS) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "package", "told"),
+    [
+        ("database", "psycopg", r"not an SQLAlchemy URL. Use .* postgresql\+psycopg://"),
+        (
+            "postgresql+psycopg://u:secret@h/d",
+            "psycopg",
+            "needs a package that is not installed .*: "
+            r"pip install 'kafka-connect-mirror\[postgresql\]'",
+        ),
+        ("mysql+pymysql://u:secret@h/d", "pymysql", "not installed .*pymysql.*: install it"),
+    ],
+)
+def test_what_cannot_be_used_is_told_before_anything_starts(
+    url: str, package: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=told) as raised:
+        check_history({"mirror.history.url": url})
+    assert raised.value.key == "mirror.history.url"
+    assert "secret" not in str(raised.value)
+    check_history({"mirror.history.url": "none"})
+    check_history({})

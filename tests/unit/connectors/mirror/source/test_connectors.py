@@ -52,6 +52,11 @@ def test_the_copy_on_spark_needs_nothing_besides() -> None:
     assert keys_in_error(mirror_engine="flink") == ["mirror.engine"]
 
 
+def test_a_history_at_no_url_is_an_error() -> None:
+    assert keys_in_error(mirror_history_url="database") == ["mirror.history.url"]
+    assert keys_in_error(mirror_history_url="none") == []
+
+
 def test_engines_tasks_have_one_name_and_the_config_chooses() -> None:
     registry = PluginRegistry(discover=False)
     plugins.register(registry)

@@ -69,6 +69,12 @@ def test_the_producer_of_the_copies_is_the_workers() -> None:
     }
 
 
+def test_a_value_from_a_file_names_its_line() -> None:
+    linger = Setting("9", "B.producer.linger.ms", 4)
+    report = data_producer({"linger.ms": "9"}, {"producer.linger.ms": linger}, {})
+    assert table(report) == {"linger.ms": ("9", "B.producer.linger.ms (line 4)")}
+
+
 @pytest.mark.parametrize(
     "key",
     [

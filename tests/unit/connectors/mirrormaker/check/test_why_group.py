@@ -32,6 +32,15 @@ def test_whether_a_group_goes_on_at_the_same_record(
     assert words in step.answer
 
 
+@pytest.mark.parametrize(("has", "told"), [(None, "has none"), (30, "has 30")])
+def test_offsets_that_are_not_committed_yet_have_a_remedy(has: int | None, told: str) -> None:
+    row = MovedOffset("g", "t", "a.t", 0, 40, 40, 0, has=has, end=40)
+    steps = translated([row], Flow("a", "b"))
+    [step] = [each for each in steps if "up to date" in each.question]
+    assert step.answer == f"not yet: a.t-0 {told}, should be 40"
+    assert "connect-mirror translate --commit" in step.remedy
+
+
 FILE = """clusters = a, b
 a.bootstrap.servers = 127.0.0.1:1
 b.bootstrap.servers = 127.0.0.1:1

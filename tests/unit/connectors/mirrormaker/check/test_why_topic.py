@@ -19,7 +19,7 @@ from connectors.mirror.history.rows import EventRow, FlowTask
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import LiveFlow
 from connectors.mirrormaker.check.why import Explanation, Step
-from connectors.mirrormaker.check.why_topic import _running_steps, _Topic, why_topic
+from connectors.mirrormaker.check.why_topic import _running_steps, _Seen, _Topic, why_topic
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
 from connectors.mirrormaker.flow_plans import plan_flows, resolved_source_config
@@ -276,3 +276,28 @@ def test_a_cluster_that_does_not_answer_is_named_with_its_line(
     assert told[1].startswith("STOP  Does cluster a answer? ")
     assert "127.0.0.1:1" in told[1]
     assert told[1].endswith("[a.bootstrap.servers, line 2]")
+
+
+@pytest.mark.parametrize(
+    ("lines", "target", "told"),
+    [
+        (
+            "a->b.mirror.provenance.enabled = false\n",
+            "two",
+            "ok    Would its copy make a loop? not known: loops are found only by names "
+            "[a->b.mirror.provenance.enabled, line 5]",
+        ),
+        (
+            "",
+            "one",
+            "ok    Would its copy make a loop? not by its name; source and target are the same "
+            "cluster",
+        ),
+    ],
+)
+def test_loops_that_no_cluster_is_asked_for(
+    build: Build, printed: Printed, lines: str, target: str, told: str
+) -> None:
+    topic = build(lines)
+    seen = [_Seen(topic._source, each, {"t": 1}) for each in ("one", target)]
+    assert printed(topic._loop("t", 1, *seen)) == told

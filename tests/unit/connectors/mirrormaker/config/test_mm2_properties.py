@@ -258,6 +258,10 @@ def test_a_key_that_comes_twice_is_pointed_out_with_its_lines(tmp_path: Path) ->
             "A.bootstrap.servers=nowhere",
             "Invalid value nowhere for configuration A.bootstrap.servers (line 5): must be host",
         ),
+        (
+            "mirror.history.url=nowhere",
+            "Invalid value [hidden] for configuration mirror.history.url (line 5): not an SQL",
+        ),
         ("topics=a,,b", "Configuration 'topics (line 5)' values must not be empty."),
     ],
 )
