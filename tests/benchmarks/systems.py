@@ -9,7 +9,9 @@ from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from tests.support.flows.mirrors import java_mirror_maker, mirror_maker
+from tests.support.flows.transformed import READ_JSON
 from tests.support.properties_files import properties_text
+from tests.support.workers.java import with_class
 
 __all__ = [
     "CONFLUENT",
@@ -105,13 +107,27 @@ def flow_properties(
 def _start_java(
     kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
 ) -> GuardedProcess:
-    return java_mirror_maker(kafka, properties, directory, log, jvm=_JVM)
+    return _java(kafka, properties, directory, log, _JVM)
 
 
 def _start_small_java(
     kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
 ) -> GuardedProcess:
-    return java_mirror_maker(kafka, properties, directory, log, jvm=replace(_JVM, heap="512m"))
+    return _java(kafka, properties, directory, log, replace(_JVM, heap="512m"))
+
+
+def _java(
+    kafka: KafkaRuntime,
+    properties: Mapping[str, str],
+    directory: Path,
+    log: Path,
+    jvm: JvmOptions,
+) -> GuardedProcess:
+    if READ_JSON.stem in properties.values():
+        classes = directory / "classes"
+        classes.mkdir(parents=True)
+        kafka = with_class(kafka, READ_JSON, classes)
+    return java_mirror_maker(kafka, properties, directory, log, jvm=jvm)
 
 
 def _start_confluent(
