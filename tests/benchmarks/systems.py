@@ -19,6 +19,7 @@ __all__ = [
     "JAVA_SMALL",
     "JAVA_TUNED",
     "OURS",
+    "OURS_WORKERS",
     "SYSTEMS",
     "USUAL_SYSTEMS",
     "System",
@@ -29,6 +30,7 @@ __all__ = [
 
 JAVA, JAVA_TUNED, OURS = "java", "java-tuned", "ours"
 JAVA_SMALL, CONFLUENT = "java-512m", "confluent"
+OURS_WORKERS = "ours-workers"
 USUAL_SYSTEMS = (JAVA, JAVA_TUNED, OURS)
 """Those that run if none are named."""
 
@@ -150,6 +152,12 @@ def _start_ours(
     return mirror_maker(properties, directory, log)
 
 
+def _start_workers(
+    _kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
+) -> GuardedProcess:
+    return mirror_maker(properties, directory, log, "--workers", "2")
+
+
 def _untuned(_alias: str, _codec: str) -> dict[str, str]:
     return {}
 
@@ -188,6 +196,12 @@ SYSTEMS: Mapping[str, System] = {
             _tuned,
         ),
         System(OURS, "connect-mirror-maker, tasks.max=2, default clients", _start_ours, _untuned),
+        System(
+            OURS_WORKERS,
+            "as ours, with --workers 2: a process for each task",
+            _start_workers,
+            _untuned,
+        ),
         System(JAVA_SMALL, "as java, with a heap of 512 MB", _start_small_java, _untuned),
         System(
             CONFLUENT,
