@@ -6,7 +6,7 @@ in iteration order. A record's partition depends on its key's bytes, and so on t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -38,24 +38,37 @@ def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict
     buckets = _power_of_two(capacity)
     while len(entries) > buckets * _LOAD:
         buckets *= 2
+    order = _KNOWN_ORDERS.get((buckets, *entries))
+    if order is None:
+        order = _new_order(entries, buckets)
+    return {key: entries[key] for key in order} if order else dict(entries)
+
+
+_KNOWN_ORDERS: dict[tuple[object, ...], Sequence[Any]] = {}
+"""By the number of buckets and the names; empty: they stay as they are. Records of one topic have
+the same names."""
+_MOST_ORDERS = 1024
+
+
+def _new_order(entries: Mapping[K, object], buckets: int) -> Sequence[K]:
+    order: Sequence[K] = _order(entries, buckets)
+    if list(entries) == order:
+        order = ()
+    # Only texts: an integer and a boolean can be equal, but have other places.
     if len(entries) <= _FEW_NAMES and all(map(_is_short_name, entries)):
-        return {key: entries[key] for key in _name_order(tuple(entries), buckets)}
-    return {key: entries[key] for key in _order(entries, buckets)}
+        if len(_KNOWN_ORDERS) >= _MOST_ORDERS:
+            _KNOWN_ORDERS.clear()
+        _KNOWN_ORDERS[buckets, *entries] = order
+    return order
 
 
-@lru_cache(maxsize=1024)
-def _name_order(names: tuple[Any, ...], buckets: int) -> Iterable[Any]:
-    """Return the order of these names. Records of one topic have the same names."""
-    return _order(names, buckets)
-
-
-def _order(keys: Iterable[K], buckets: int) -> Iterable[K]:
+def _order(keys: Iterable[K], buckets: int) -> list[K]:
     """Return the keys in the order of the buckets; unchanged if the hash of a key is unknown."""
     places = {}
     for key in keys:
         hashed = _hash(key)
         if hashed is None:
-            return keys
+            return list(keys)
         places[key] = (hashed ^ hashed >> 16) & (buckets - 1)
     return sorted(keys, key=places.__getitem__)
 

@@ -44,6 +44,7 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 """Java writes doubles between these without an exponent."""
 
 _NEEDS_ESCAPE = re.compile('[\\x00-\\x1f"\\\\\\ud800-\\udfff\\U00010000-\\U0010ffff]')
+_NEEDS_PAIR = re.compile("[\\ud800-\\udfff\\U00010000-\\U0010ffff]")
 _SHORT_ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
@@ -64,7 +65,10 @@ def encode_plain(value: object) -> bytes | None:
     """Encode one value as `encode` does, if it and all that it contains are exactly dicts with
     texts as keys, lists, texts, integers, doubles, booleans, bytes and None. None: it is not."""
     try:
-        return _PLAIN.text(value).encode()
+        text = _QUICK.text(value)
+        if "\\u" in text or not (text.isascii() or _NEEDS_PAIR.search(text) is None):
+            text = _PLAIN.text(value)
+        return text.encode()
     except ConnectError:
         return None
 
@@ -102,10 +106,10 @@ class _Names(dict[str, str]):
 class _Writers(dict[type, Callable[[Any], str]]):
     """How values of each type are written. Other types are refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, string: Callable[[str], str]) -> None:
         super().__init__()
         self._names = _Names()
-        self[str] = _string
+        self[str] = string
         self[int] = int.__repr__
         self[float] = _number
         self[bool] = self[type(None)] = _CONSTANTS.__getitem__
@@ -179,4 +183,6 @@ def _base64(value: bytes) -> str:
 
 
 _CONSTANTS: Mapping[bool | None, str] = {None: "null", True: "true", False: "false"}
-_PLAIN, _ANY = _Writers(), _AllWriters()
+_QUICK = _Writers(encode_basestring)
+"""Writes texts as Python does: two escapes are others, of control characters and beyond U+FFFF."""
+_PLAIN, _ANY = _Writers(_string), _AllWriters(_string)

@@ -59,27 +59,34 @@ class ConnectRecord:
     value_schema: Schema | None
 
     def with_topic(self, topic: str) -> Self:
-        return self._with(topic=topic)
+        copy = self._open_copy()
+        copy.topic = topic
+        return self._closed(copy)
 
     def with_key(self, schema: Schema | None, key: object) -> Self:
-        return self._with(key=key, key_schema=schema)
+        copy = self._open_copy()
+        copy.key, copy.key_schema = key, schema
+        return self._closed(copy)
 
     def with_value(self, schema: Schema | None, value: object) -> Self:
-        return self._with(value=value, value_schema=schema)
+        copy = self._open_copy()
+        copy.value, copy.value_schema = value, schema
+        return self._closed(copy)
 
     def with_headers(self, headers: Sequence[Header | tuple[str, object]]) -> Self:
-        return self._with(headers=headers)
+        copy = self._open_copy()
+        copy.headers = headers
+        return self._closed(copy)
 
-    def _with(self, **changes: object) -> Self:
-        """Return a copy with other values in these fields. Transformations make many copies, and
+    def _open_copy(self) -> Any:
+        """Return a copy that can be changed. Transformations make many copies, and
         `dataclasses.replace` takes many times as long."""
-        kind = type(self)
         # mypy doubts that a class can be hashed.
-        open_class, values_of = _open(kind)  # type: ignore[arg-type]
-        copy = open_class(*values_of(self))
-        for name, value in changes.items():
-            setattr(copy, name, value)
-        copy.__class__ = kind
+        open_class, values_of = _open(type(self))  # type: ignore[arg-type]
+        return open_class(*values_of(self))
+
+    def _closed(self, copy: Any) -> Self:
+        copy.__class__ = type(self)
         return copy  # type: ignore[no-any-return]
 
     @classmethod

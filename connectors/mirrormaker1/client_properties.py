@@ -58,6 +58,8 @@ def _strategy(value: str) -> str:
     return value.strip() if name is None else f"org.apache.kafka.clients.consumer.{name}"
 
 
+_OLD_PROTOCOLS = {"PLAINTEXTSASL": "SASL_PLAINTEXT", "SSLSASL": "SASL_SSL"}
+"""Names that Hortonworks' Kafka had before Apache's Kafka 0.9."""
 _BYTES_ARE_FORWARDED = "batches are forwarded as bytes anyway"
 _NO_QUEUE = "there is no queue between consumer and producer"
 _ZOOKEEPER = "ZooKeeper is not used"
@@ -222,6 +224,13 @@ def _translated(
         warnings.append(
             f"{name}: {key} is an old key; reading it as "
             f"{old.successor}={properties[old.successor]}"
+        )
+    protocol = properties.get("security.protocol", "")
+    today = _OLD_PROTOCOLS.get(protocol.upper())
+    if today is not None:
+        properties["security.protocol"] = today
+        warnings.append(
+            f"{name}: security.protocol={protocol} is an old name; reading it as {today}"
         )
     return properties, warnings
 

@@ -16,7 +16,7 @@ from tests.benchmarks.arena import Arena, Mirror
 from tests.benchmarks.contents import Digest, digest
 from tests.benchmarks.flows import Flow
 from tests.benchmarks.results import CopyResult
-from tests.benchmarks.systems import System
+from tests.benchmarks.systems import JAVA, System
 from tests.benchmarks.watching import EndOffsets, Usage
 
 __all__ = ["measure_copy"]
@@ -58,13 +58,16 @@ def measure_copy(
     """
     # Java leaves it to the target's broker to create a renamed topic.
     before = flow.partitions >= _MANY_PARTITIONS or flow.transforms
+    transforms = dict(flow.transforms)
+    if system.name.startswith(JAVA):
+        transforms |= flow.java_transforms
     with arena.mirror(
         system,
         topic,
         flow.codec,
         {topic: flow.partitions} if before else None,
         plain=flow.plain,
-        transforms=flow.transforms,
+        transforms=transforms,
     ) as mirror:
         samples, rss = _watch(arena, mirror, topic, flow.partitions, records)
         stopping = SYSTEM_CLOCK.monotonic()

@@ -9,6 +9,7 @@ from typing import Literal
 
 from connect.protocol.compression import CODEC_NAMES
 from tests.benchmarks.payloads import PayloadKind
+from tests.support.flows.transformed import READ_JSON
 
 __all__ = ["FLOWS", "QUICK_FLOWS", "Flow"]
 
@@ -21,15 +22,27 @@ TEN_RECORDS_BYTES = 6 * 1024
 
 
 _SMT = "org.apache.kafka.connect.transforms."
+_JSON = MappingProxyType(
+    {
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+)
+_ROUTER = MappingProxyType(
+    {
+        "transforms.name.type": f"{_SMT}RegexRouter",
+        "transforms.name.regex": r"(.*)",
+        "transforms.name.replacement": f"$1{RENAMED}",
+    }
+)
+_NAME = MappingProxyType({"transforms": "name", **_ROUTER})
 _HEADER_AND_NAME = MappingProxyType(
     {
         "transforms": "note, name",
         "transforms.note.type": f"{_SMT}InsertHeader",
         "transforms.note.header": "by",
         "transforms.note.value.literal": "mirror",
-        "transforms.name.type": f"{_SMT}RegexRouter",
-        "transforms.name.regex": r"(.*)",
-        "transforms.name.replacement": f"$1{RENAMED}",
+        **_ROUTER,
         # Without it Java can only write headers of bytes.
         "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
     }
@@ -45,14 +58,32 @@ _FIELDS = MappingProxyType(
         "transforms.from.static.field": "from",
         "transforms.from.static.value": "A",
         "transforms.from.timestamp.field": "at",
-        "transforms.name.type": f"{_SMT}RegexRouter",
-        "transforms.name.regex": r"(.*)",
-        "transforms.name.replacement": f"$1{RENAMED}",
+        **_ROUTER,
         "predicates": "null",
         "predicates.null.type": f"{_SMT}predicates.RecordIsTombstone",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        "value.converter.schemas.enable": "false",
+        **_JSON,
     }
+)
+_MASKED = MappingProxyType(
+    {
+        "transforms": "mask, less, from, name",
+        "transforms.mask.type": f"{_SMT}MaskField$Value",
+        "transforms.mask.fields": "session,agent",
+        "transforms.mask.replacement": "-",
+        "transforms.less.type": f"{_SMT}ReplaceField$Value",
+        "transforms.less.exclude": "note",
+        "transforms.less.renames": "event:kind",
+        "transforms.from.type": f"{_SMT}InsertField$Value",
+        "transforms.from.static.field": "from",
+        "transforms.from.static.value": "A",
+        "transforms.from.timestamp.field": "at",
+        **_ROUTER,
+        **_JSON,
+        **{f"mirror.transforms.{key}": value for key, value in _JSON.items()},
+    }
+)
+_READ_IN_JAVA = MappingProxyType(
+    {"transforms": f"read, {_MASKED['transforms']}", "transforms.read.type": READ_JSON.stem}
 )
 
 
@@ -76,6 +107,8 @@ class Flow:
     """Whether the source is behind a link with a long way (`arena.FAR_S`)."""
     transforms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Properties of the flow `A->B`, without its name before them."""
+    java_transforms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Those that Java's MirrorMaker 2 has in place of the same of `transforms`, or besides."""
     new_values: bool = False
     """Whether `transforms` change values, so that the copy is only counted."""
 
@@ -148,6 +181,19 @@ FLOWS = {
             "JSON, 64 KB batches, lz4; no tombstones, values with two more fields written as JSON",
             "json", "lz4", BATCH_BYTES, 4, 600_000, 200_000, "not slower",
             transforms=_FIELDS, new_values=True,
+        ),
+        Flow(
+            "mask",
+            "JSON, 64 KB batches, lz4; values read as JSON, fields masked, dropped, renamed and "
+            "inserted, written as JSON",
+            "json", "lz4", BATCH_BYTES, 4, 400_000, 100_000, "not slower",
+            transforms=_MASKED, java_transforms=_READ_IN_JAVA, new_values=True,
+        ),
+        Flow(
+            "rename",
+            "JSON, 64 KB batches, lz4; the topic renamed by RegexRouter",
+            "json", "lz4", BATCH_BYTES, 4, 2_000_000, 400_000, "not slower",
+            transforms=_NAME,
         ),
         Flow(
             "link",

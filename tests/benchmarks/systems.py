@@ -9,7 +9,9 @@ from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 from tests.support.flows.mirrors import java_mirror_maker, mirror_maker
+from tests.support.flows.transformed import READ_JSON
 from tests.support.properties_files import properties_text
+from tests.support.workers.java import with_class
 
 __all__ = [
     "CONFLUENT",
@@ -17,6 +19,7 @@ __all__ = [
     "JAVA_SMALL",
     "JAVA_TUNED",
     "OURS",
+    "OURS_WORKERS",
     "SYSTEMS",
     "USUAL_SYSTEMS",
     "System",
@@ -27,6 +30,7 @@ __all__ = [
 
 JAVA, JAVA_TUNED, OURS = "java", "java-tuned", "ours"
 JAVA_SMALL, CONFLUENT = "java-512m", "confluent"
+OURS_WORKERS = "ours-workers"
 USUAL_SYSTEMS = (JAVA, JAVA_TUNED, OURS)
 """Those that run if none are named."""
 
@@ -105,13 +109,27 @@ def flow_properties(
 def _start_java(
     kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
 ) -> GuardedProcess:
-    return java_mirror_maker(kafka, properties, directory, log, jvm=_JVM)
+    return _java(kafka, properties, directory, log, _JVM)
 
 
 def _start_small_java(
     kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
 ) -> GuardedProcess:
-    return java_mirror_maker(kafka, properties, directory, log, jvm=replace(_JVM, heap="512m"))
+    return _java(kafka, properties, directory, log, replace(_JVM, heap="512m"))
+
+
+def _java(
+    kafka: KafkaRuntime,
+    properties: Mapping[str, str],
+    directory: Path,
+    log: Path,
+    jvm: JvmOptions,
+) -> GuardedProcess:
+    if READ_JSON.stem in properties.values():
+        classes = directory / "classes"
+        classes.mkdir(parents=True)
+        kafka = with_class(kafka, READ_JSON, classes)
+    return java_mirror_maker(kafka, properties, directory, log, jvm=jvm)
 
 
 def _start_confluent(
@@ -132,6 +150,12 @@ def _start_ours(
     _kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
 ) -> GuardedProcess:
     return mirror_maker(properties, directory, log)
+
+
+def _start_workers(
+    _kafka: KafkaRuntime, properties: Mapping[str, str], directory: Path, log: Path
+) -> GuardedProcess:
+    return mirror_maker(properties, directory, log, "--workers", "2")
 
 
 def _untuned(_alias: str, _codec: str) -> dict[str, str]:
@@ -172,6 +196,12 @@ SYSTEMS: Mapping[str, System] = {
             _tuned,
         ),
         System(OURS, "connect-mirror-maker, tasks.max=2, default clients", _start_ours, _untuned),
+        System(
+            OURS_WORKERS,
+            "as ours, with --workers 2: a process for each task",
+            _start_workers,
+            _untuned,
+        ),
         System(JAVA_SMALL, "as java, with a heap of 512 MB", _start_small_java, _untuned),
         System(
             CONFLUENT,

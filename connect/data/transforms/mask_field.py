@@ -64,10 +64,9 @@ class _MaskField(OnPart):
         return self._with_schema(record, require_struct(self.part(record), _PURPOSE))
 
     def _schemaless(self, record: R, value: dict[str, object]) -> R:
-        updated = {
-            **value,
-            **{name: self._masked(value.get(name), None) for name in self._fields},
-        }
+        updated = value.copy()
+        for name in self._fields:
+            updated[name] = self._masked(value.get(name), None)
         return self.with_part(record, None, copied_order(len(value), updated))
 
     def _with_schema(self, record: R, value: Struct) -> R:

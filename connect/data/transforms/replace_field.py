@@ -90,10 +90,11 @@ class _ReplaceField(OnFields):
         self._schemas = SchemaCache(self._reduced)
 
     def schemaless(self, record: R, value: dict[str, object]) -> R:
+        exclude, include, new_name = self._exclude, self._include, self._renames.get
         kept = {
-            self._renames.get(name, name): field
+            new_name(name, name): field
             for name, field in value.items()
-            if self._keeps(name)
+            if name not in exclude and (not include or name in include)
         }
         return self.with_part(record, None, hash_order(kept, len(value)))
 

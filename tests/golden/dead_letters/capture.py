@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from deploy.brokers import KafkaCluster, KafkaRuntime
@@ -16,7 +15,7 @@ from tests.golden.dead_letters.scenario import dead_letters, produce, sink_confi
 from tests.support.records.topics import create_topic, end_offset, has_topic, unique
 from tests.support.rest import call
 from tests.support.waiting import wait_until
-from tests.support.workers.java import compile_java
+from tests.support.workers.java import with_class
 from tests.support.workers.java_standalone import java_standalone, worker_properties
 
 LETTERS = Path(__file__).with_name("letters.json")
@@ -35,8 +34,7 @@ def capture(kafka: KafkaRuntime) -> dict[Path, str]:
         KafkaCluster(name="dead", properties=_KEEP, kafka=kafka) as cluster,
     ):
         directory = Path(name)
-        compile_java(kafka, _SINK, directory)
-        kafka = replace(kafka, jars=(*kafka.jars, directory))
+        kafka = with_class(kafka, _SINK, directory)
         servers, queue = cluster.bootstrap_servers, unique("dead")
         topic = create_topic(servers, "source")
         produce(servers, topic)

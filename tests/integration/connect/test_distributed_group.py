@@ -132,14 +132,18 @@ def test_pause_stop_and_resume_are_seen_by_all_workers(
     group.accepted("DELETE", f"/connectors/{name}")
 
 
+@pytest.mark.parametrize("state", ["STOPPED", "PAUSED"])
 def test_a_connector_that_is_created_stopped_starts_when_it_is_resumed(
-    group: Group, target_cluster: KafkaCluster, tmp_path: Path
+    group: Group, target_cluster: KafkaCluster, tmp_path: Path, state: str
 ) -> None:
     name = unique("lines")
-    group.create(name, source(tmp_path, target_cluster), "STOPPED")
-    group.until(
-        lambda: (group.status(name) or {}).get("connector", {}).get("state") == "STOPPED", "STOPPED"
-    )
+    group.create(name, source(tmp_path, target_cluster), state)
+
+    def connector() -> dict[str, Any]:
+        return dict((group.status(name) or {}).get("connector", {}))
+
+    group.until(lambda: connector().get("state") == state, state)
+    assert connector()["version"], "clients break on null"
     group.accepted("PUT", f"/connectors/{name}/resume")
     group.until_running(name, tasks=1)
     group.accepted("DELETE", f"/connectors/{name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from tests.support.flows.mirrored import MirroredFlow
 from tests.support.records.producing import Record
@@ -12,6 +13,7 @@ from tests.support.waiting import wait_until
 __all__ = [
     "JSON",
     "JSON_VALUES",
+    "READ_JSON",
     "SMT",
     "TOMBSTONES_AND_TESTS",
     "events",
@@ -25,6 +27,8 @@ JSON_VALUES = {
     "A->B.mirror.transforms.value.converter": JSON,
     "A->B.mirror.transforms.value.converter.schemas.enable": "false",
 }
+READ_JSON = Path(__file__).with_name("ReadJson.java")
+"""A transformation for Java's MirrorMaker 2: what `JSON_VALUES` does in ours."""
 
 TOMBSTONES_AND_TESTS: Mapping[str, Mapping[str, str]] = {
     "dropnull": {"type": f"{SMT}Filter", "predicate": "null"},

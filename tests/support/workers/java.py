@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from deploy.brokers import GuardedProcess, JvmOptions, KafkaRuntime
 
-__all__ = ["SERVICES", "compile_java", "java_process", "run_java_class"]
+__all__ = ["SERVICES", "compile_java", "java_process", "run_java_class", "with_class"]
 
 _JAVAC_S = 120.0
 SERVICES = {"plugin.discovery": "service_load"}
@@ -30,6 +31,13 @@ def compile_java(kafka: KafkaRuntime, source: Path, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{source.name} does not compile\n{done.stdout}{done.stderr}"
+
+
+def with_class(kafka: KafkaRuntime, source: Path, folder: Path) -> KafkaRuntime:
+    """The same Kafka, with the class of a source file on its class path. `folder`: of the compiled
+    class."""
+    compile_java(kafka, source, folder)
+    return replace(kafka, jars=(*kafka.jars, folder))
 
 
 def java_process(

@@ -46,6 +46,8 @@ def mirror_config(servers: str, topic: str, tasks: int) -> dict[str, str]:
         "source.cluster.bootstrap.servers": servers,
         "target.cluster.bootstrap.servers": servers,
         "replication.factor": "1",
+        # Other tests' heartbeats are on the same cluster.
+        "heartbeats.replication.enabled": "false",
         "emit.offset-syncs.enabled": "false",
         "sync.topic.acls.enabled": "false",
         "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",

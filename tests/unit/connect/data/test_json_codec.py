@@ -66,6 +66,7 @@ def test_what_is_not_of_the_plain_types_is_left_to_the_caller(other: object) -> 
 )
 def test_strings_are_escaped_as_jackson_does(text: str, expected: bytes) -> None:
     assert json_codec.encode(text) == expected
+    assert json_codec.encode_plain({"a": [text]}) == b'{"a":[' + expected + b"]}"
 
 
 @pytest.mark.parametrize(
@@ -140,4 +141,6 @@ _numbers = st.floats(allow_nan=False, allow_infinity=False)
     )
 )
 def test_what_was_written_reads_back(value: json_codec.JsonValue) -> None:
-    assert json_codec.decode(json_codec.encode(value)) == value
+    written = json_codec.encode(value)
+    assert json_codec.decode(written) == value
+    assert json_codec.encode_plain(value) == written

@@ -6,7 +6,7 @@ import pytest
 
 from connect.config.properties import parse_properties
 from connect.errors import ConfigError
-from connectors.mirrormaker1.client_properties import consumer, producer
+from connectors.mirrormaker1.client_properties import Translate, consumer, producer
 
 # As the Hortonworks guide and Kafka's wiki print them, with the brokers' addresses added.
 OLD_CONSUMER = """
@@ -95,6 +95,16 @@ def test_the_old_names_of_assignors_are_known(strategy: str) -> None:
     assert consumer("c", given).properties["partition.assignment.strategy"] == (
         "org.apache.kafka.clients.consumer.RoundRobinAssignor"
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("PLAINTEXTSASL", "SASL_PLAINTEXT"), ("sslsasl", "SASL_SSL")]
+)
+@pytest.mark.parametrize("translate", [consumer, producer])
+def test_the_protocols_of_hortonworks_are_known(old: str, new: str, translate: Translate) -> None:
+    found = translate("f", {"group.id": "g", "security.protocol": old, **SERVERS})
+    assert found.properties["security.protocol"] == new
+    assert f"f: security.protocol={old} is an old name; reading it as {new}" in found.warnings
 
 
 def test_without_a_property_new_groups_begin_at_the_end_as_in_java() -> None:
