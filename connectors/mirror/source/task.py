@@ -188,13 +188,11 @@ class MirrorSourceTask(BaseSourceTask):
             if back is None:
                 self._learning[key] = position
             else:
-                # The position at which it continues must still be stored.
-                added_here.stored_position = back.stored_position
-                added_here.storing_position = back.storing_position
+                added_here.succeed(back)
                 # Its logs may have changed since the partition left.
                 engine.learn(key, back.facts(back.acked_position))
             running(self._history).begun(key, position)
-        if any(back.behind_stored for back in came_back.values()):
+        if any(back.behind_stored or back.loss_to_store for back in came_back.values()):
             self.context.request_commit()
         self._expect(new, not_new)
         self._learn_by = self._clock.monotonic() + WITHIN_S
@@ -377,9 +375,9 @@ class MirrorSourceTask(BaseSourceTask):
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None
         self._kept_sync_writer().lost(partition.source, loss, anchor)
-        again = loss.resume is not None and loss.resume < partition.storing_position
-        if again and self.context.transfer is None:
-            # It is fetched once the lower position is stored.
+        if loss.resume is not None and self.context.transfer is None:
+            # The next start would report it again. If it moved back, it is fetched once the lower
+            # position is stored.
             self.context.request_commit()
         running(self._history).lost(partition, loss)
 

@@ -69,6 +69,11 @@ class PartitionCopy(TargetPartition):
     """`acked_position` when it was last stored."""
     storing_position: int = UNKNOWN
     """The highest position that may be stored: a commit of it is open, or failed."""
+    loss_unstored: bool = False
+    """Whether a loss was reported since its source offset was stored. The facts beside that offset
+    would find the loss again."""
+    loss_since_storing: bool = False
+    """Whether a loss was reported since the last commit of it began."""
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
@@ -262,8 +267,9 @@ class PartitionCopy(TargetPartition):
 
     def forget_lost(self, loss: Loss) -> None:
         """Note that the loss is reported and copying continues at `loss.resume`, so that it is not
-        found again.
+        found again. The next commit stores that, even if the position is the stored one.
         """
+        self.loss_unstored = self.loss_since_storing = True
         if loss.on_target:
             # The log may have lost its producer state too.
             self.pipelined_until = 0.0
@@ -329,11 +335,24 @@ class PartitionCopy(TargetPartition):
     def storing(self, position: int) -> None:
         """Note that a commit of this position has begun."""
         self.storing_position = max(self.storing_position, position)
+        self.loss_since_storing = False
 
     def stored(self, position: int) -> None:
         """Note that this position was stored as its source offset, and that no other commit is
         open."""
         self.stored_position = self.storing_position = position
+        self.loss_unstored = self.loss_since_storing
+
+    def not_stored(self) -> None:
+        """Note that the open commit was aborted."""
+        self.storing_position = self.stored_position
+
+    def succeed(self, other: PartitionCopy) -> None:
+        """Note that the position of `other`, the same partition before it left and came back, must
+        still be stored."""
+        self.stored_position = other.stored_position
+        self.storing_position = other.storing_position
+        self.loss_unstored = self.loss_since_storing = other.loss_unstored
 
     def learn(self, facts: LogIdentity) -> None:
         """Set the facts that were stored with this position. It may be called late, because newer
@@ -362,13 +381,19 @@ class PartitionCopy(TargetPartition):
 
     @property
     def unstored(self) -> bool:
-        """Whether it moved since its source offset was stored. Always false for a broken partition,
-        because its positions cannot be trusted.
+        """Whether its source offset must be stored: it moved since, or a loss was reported. Always
+        false for a broken partition, because its positions cannot be trusted.
         """
         return self.broken is None and (
             self.behind_stored
             or (self.acked_position > 0 and self.acked_position != self.stored_position)
+            or self.loss_to_store
         )
+
+    @property
+    def loss_to_store(self) -> bool:
+        """Whether its source offset must be stored again for the facts beside it."""
+        return self.loss_unstored and self.stored_position != UNKNOWN
 
     @property
     def send_held(self) -> bool:

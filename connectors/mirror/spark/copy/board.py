@@ -138,7 +138,8 @@ class PartitionBoard:
         return gone
 
     def _moved(self, partition: SparkPartition) -> bool:
-        if self._stores and partition.behind_stored:
+        loss_to_store = partition.loss_unstored and partition.stored != UNKNOWN
+        if self._stores and (partition.behind_stored or loss_to_store):
             return True
         return partition.position > 0 and partition.position != partition.stored
 
@@ -286,6 +287,8 @@ class PartitionBoard:
 
     def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss
+        if loss.resume is not None:
+            partition.loss_unstored = partition.loss_since_storing = True
         # It has another place or another log than the one to compare from.
         partition.tail_start = None
         if loss.on_target:

@@ -37,6 +37,11 @@ class SparkPartition:
     stored: int = UNKNOWN
     storing: int = UNKNOWN
     """The highest position that may be stored: a commit of it is open, or failed."""
+    loss_unstored: bool = False
+    """Whether a loss was reported since its source offset was stored. The facts beside that offset
+    would find the loss again."""
+    loss_since_storing: bool = False
+    """Whether a loss was reported since the last commit of it began."""
     end: int = UNKNOWN
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
@@ -216,8 +221,14 @@ class SparkPartition:
         logs from here.
         """
         self.storing = max(self.storing, self.position)
+        self.loss_since_storing = False
         if self.target_end != UNKNOWN:
             self.anchors = (*self.anchors, (self.position, self.target_end))[-_ANCHORS:]
+
+    def committed(self, position: int) -> None:
+        """Note that this position was stored as its source offset."""
+        self.stored = self.storing = position
+        self.loss_unstored = self.loss_since_storing
 
     @property
     def lag(self) -> int | None:

@@ -288,7 +288,12 @@ class SparkSourceTask(BaseSourceTask):
         anchor = partition.anchored(loss.first) if loss.on_target else None
         running(self._sync_writer).lost(partition.source, loss, anchor)
         running(self._history).lost(partition, loss)
-        if loss.resume is not None and self.context.transfer is None:
+        if loss.resume is None:
+            return
+        # The next start would report it again.
+        if self._once is not None:
+            self._once.reported(partition.source)
+        else:
             # If it moved back, it is copied once that position is stored.
             self.context.request_commit()
 
@@ -464,7 +469,7 @@ class SparkSourceTask(BaseSourceTask):
     def committed(self) -> None:
         behind = [partition for partition, _ in self._committing if partition.behind_stored]
         for partition, position in self._committing:
-            partition.stored = partition.storing = position
+            partition.committed(position)
         moved_back = [partition for partition in behind if not partition.behind_stored]
         if moved_back:
             self._board.news = True

@@ -427,7 +427,8 @@ def test_records_are_copied_again_once_the_lower_position_is_stored(resume: int)
     assert planned(made, 100.0) == []
     assert made.moved() == [partition]
     assert partition.facts(resume).target_end == UNKNOWN
-    partition.stored = partition.storing = resume
+    partition.committing()
+    partition.committed(resume)
     (again,) = planned(made, 100.0)
     assert (again.start, again.end, made.moved()) == (resume, 100, [])
 
@@ -441,7 +442,7 @@ def test_a_position_that_may_be_stored_counts_as_stored() -> None:
     made.lost(_lost_on_target(20))
     made.reached(back(wanted, 20), 2.0, NOW_MS)
     assert planned(made, 100.0) == []
-    the(made).stored = the(made).storing = 60
+    the(made).committed(60)
     assert planned(made, 100.0) == []
     assert made.moved() == [the(made)]
 
