@@ -22,7 +22,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies, decide
 from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.range_copier import RangeProgress
-from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
+from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 from connectors.mirror.spark.copy.shard_plan import Shard, WaitingPartitions
 
@@ -233,13 +233,7 @@ class PartitionBoard:
         comes from a broker with old metadata and is ignored."""
         for partition in self._partitions.values():
             found = ids.get(partition.source[0])
-            former = partition.topic_id
-            if found is None or found == former or found in partition.former_ids:
-                continue
-            another = former is not None and partition.position != UNKNOWN
-            partition.former_ids = joined_by(partition.former_ids, former)
-            partition.topic_id = found
-            if not another:
+            if found is None or not partition.is_another(found):
                 continue
             if self._policies.decide(LossKind.SOURCE_RECREATED) is Decision.STAND:
                 self._created_again(partition, LossKind.SOURCE_RECREATED, None)
@@ -279,10 +273,6 @@ class PartitionBoard:
             loss = replace(loss, end=max(loss.end, partition.target_end))
         if partition.loss == loss:
             return
-        if loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
-            # The ID that the shard brings, or else the metadata shows next, is kept.
-            partition.former_ids = joined_by(partition.former_ids, partition.topic_id)
-            partition.topic_id = None
         self._tell(partition, loss)
 
     def _tell(self, partition: SparkPartition, loss: Loss) -> None:
@@ -296,6 +286,8 @@ class PartitionBoard:
             self._ask_target_end(partition)
         elif loss.kind is LossKind.SOURCE_RECREATED:
             partition.forget_source()
+            if loss.resume is not None:
+                partition.follow_source()
         partition.metrics.lost(loss.records)
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)

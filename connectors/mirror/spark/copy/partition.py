@@ -48,6 +48,8 @@ class SparkPartition:
     topic_id: UUID | None = None
     former_ids: tuple[UUID, ...] = ()
     """IDs of deleted topics. A broker that restarts may still return one of them."""
+    next_id: UUID | None = None
+    """The ID of the source's topic that was re-created, until copying continues there."""
     target_topic_id: UUID | None = None
     former_target_ids: tuple[UUID, ...] = ()
     next_target_id: UUID | None = None
@@ -159,6 +161,26 @@ class SparkPartition:
         joined = LeaderEpochCache(self.epochs)
         joined.follow(epochs)
         self.epochs = joined.starts
+
+    def is_another(self, topic_id: UUID) -> bool:
+        """Whether the source's topic, which has this ID now, is another one than the copied one,
+        and that is news. An ID that was not known before is kept."""
+        if topic_id == self.topic_id or topic_id in self.former_ids:
+            return False  # A broker with old metadata may return a deleted topic's ID.
+        if self.topic_id is None or self.position == UNKNOWN:
+            self.former_ids = joined_by(self.former_ids, self.topic_id)
+            self.topic_id = topic_id
+            return False
+        before, self.next_id = self.next_id, topic_id
+        return topic_id != before
+
+    def follow_source(self) -> None:
+        """Note that copying continues in the source topic that was re-created. Until then, the
+        deleted one belongs to the position."""
+        self.former_ids = joined_by(self.former_ids, self.topic_id)
+        # None, if an executor noticed it: the ID that its shard brings, or else the metadata shows
+        # next, is kept.
+        self.topic_id, self.next_id = self.next_id, None
 
     def forget_source(self) -> None:
         """Forget what was known of the log of a source topic that was deleted."""
