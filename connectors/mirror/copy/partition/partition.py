@@ -93,6 +93,11 @@ class PartitionCopy(TargetPartition):
     """The id of the topic that replaced the source topic, until copying continues there."""
     former_source_ids: tuple[UUID, ...] = ()
     """Ids of deleted topics, newest last. A broker with old metadata may still return one."""
+    asked_by_name: bool = False
+    """Whether the source's leader was last asked for the topic's name, so that it may have answered
+    from another topic than the known one."""
+    source_refused_at: float = float("inf")
+    """Since when the leader answers that it has no topic with the known ID (monotonic seconds)."""
     epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
     """Leader epochs of the fetched batches."""
     source_checked: int = UNKNOWN
@@ -285,8 +290,10 @@ class PartitionCopy(TargetPartition):
         self.epochs.cut(resume)
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= resume]
         if loss.kind is LossKind.SOURCE_RECREATED:
-            self.former_source_ids = joined_by(self.former_source_ids, self.source_topic_id)
+            others = tuple(each for each in self.former_source_ids if each != self.next_source_id)
+            self.former_source_ids = joined_by(others, self.source_topic_id)
             self.source_topic_id, self.next_source_id = self.next_source_id, None
+            self.source_refused_at = float("inf")
             self.epochs = LeaderEpochCache()
             self.anchors.clear()
 
@@ -298,6 +305,15 @@ class PartitionCopy(TargetPartition):
         self.forecast.note(now, start, position)
         seconds = self.forecast.seconds(now, start, position) if self.lag else float("inf")
         self.metrics.set_time_to_loss(max(0, position - start), seconds)
+
+    def answered_by_source(self, *, by_id: bool) -> None:
+        """Note that the source's leader has answered a fetch."""
+        self.asked_by_name = not by_id
+        self.source_refused_at = float("inf")
+
+    def refused_by_id(self, now: float) -> None:
+        """Note that the source's leader has no topic with the known ID."""
+        self.source_refused_at = min(now, self.source_refused_at)
 
     def anchored(self, target_offset: int) -> tuple[int, int] | None:
         """Return the last known (source offset, target offset) pair up to `target_offset`."""
@@ -359,7 +375,9 @@ class PartitionCopy(TargetPartition):
         facts are kept. The stored facts are ignored after a move."""
         if self.moves > 1:
             return
-        self.source_topic_id = facts.source_topic_id or self.source_topic_id
+        if facts.source_topic_id not in (None, self.source_topic_id):
+            self.source_topic_id = facts.source_topic_id
+            self.source_refused_at = float("inf")
         self.target_topic_id = facts.target_topic_id or self.target_topic_id
         self.former_source_ids = facts.former_source_ids or self.former_source_ids
         self.former_target_ids = facts.former_target_ids or self.former_target_ids
