@@ -410,8 +410,8 @@ class PartitionCopy(TargetPartition):
 
     @property
     def loss_to_store(self) -> bool:
-        """Whether its source offset must be stored again for the facts beside it."""
-        return self.loss_unstored and self.stored_position != UNKNOWN
+        """Whether its source offset must be stored, maybe again, for the facts beside it."""
+        return self.loss_unstored and self.acked_position != UNKNOWN
 
     @property
     def send_held(self) -> bool:

@@ -138,7 +138,7 @@ class PartitionBoard:
         return gone
 
     def _moved(self, partition: SparkPartition) -> bool:
-        loss_to_store = partition.loss_unstored and partition.stored != UNKNOWN
+        loss_to_store = partition.loss_unstored and partition.position != UNKNOWN
         if self._stores and (partition.behind_stored or loss_to_store):
             return True
         return partition.position > 0 and partition.position != partition.stored

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.mirror.config.losses import LossKind
 from tests.simulation.kafka.partition import NO_LEADER
-from tests.unit.connectors.mirror.source.lossy_world import COPY, LossyWorld
+from tests.unit.connectors.mirror.source.lossy_world import COPY, KEY, LossyWorld
 
 Lose = Callable[[LossyWorld], None]
 
@@ -64,6 +64,21 @@ def test_the_next_start_does_not_report_it_again(
             world.stop(worker)
         world.drive(1.0)
     assert [loss.kind for loss in world.losses] == [kind]
+
+
+def test_one_before_the_first_offset_was_stored(world: LossyWorld) -> None:
+    """The stored beginning is of the topic that is gone."""
+    world.write(KEY, 10)
+    world.start_worker()
+    world.drive(5.0)
+    assert world.copied()
+    assert world.oracle.stored_position(KEY) is None
+    _recreate_source(world)
+    world.drive(15.0)
+    world.alive[0].kill()
+    world.start_worker()
+    world.drive(15.0)
+    assert [loss.kind for loss in world.losses] == [LossKind.SOURCE_RECREATED]
 
 
 def test_two_losses_of_a_source_where_nothing_is_copied(world: LossyWorld) -> None:
