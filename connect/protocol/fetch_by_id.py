@@ -28,7 +28,11 @@ FETCH_BY_ID_VERSION = 13
 _HEAD = struct.Struct(">iiiibii")
 _PARTITION = struct.Struct(">iiqiqi")
 _RESPONSE_HEAD = struct.Struct(">ihi")
-_FETCHED = struct.Struct(">ihqqq")
+_FETCHED = struct.Struct(">ihqqqBi")
+"""Up to the preferred replica, if no transaction was aborted."""
+_AFTER_COUNT = 5
+_NOTHING = 1
+"""The size of an empty array or string; that of null is 0."""
 _ABORTED = struct.Struct(">qq")
 _PREFERRED = struct.Struct(">i")
 _NO_TAGS = b"\0"
@@ -90,22 +94,30 @@ def parse_fetch_by_id(body: memoryview, names: Mapping[bytes, str]) -> FetchResp
     """
     try:
         return _parse(Reader(body), names)
-    except struct.error as error:
+    except (struct.error, IndexError) as error:
         raise CorruptData(f"the fetch response is cut off: {error}") from error
 
 
 def _parse(reader: Reader, names: Mapping[bytes, str]) -> FetchResponse:
     _skip_tags(reader)
     throttle_ms, error, session_id = reader.unpack(_RESPONSE_HEAD)
+    view = reader.view
     found: list[FetchedPartition] = []
     for _ in range(_count(reader, _ID_BYTES)):
         topic = names.get(bytes(reader.take(_ID_BYTES)))
         for _ in range(_count(reader, _FETCHED.size)):
-            number, code, high, stable, start = reader.unpack(_FETCHED)
-            aborted = tuple(_aborted(reader) for _ in range(_count(reader, _ABORTED.size)))
-            (preferred,) = reader.unpack(_PREFERRED)
-            records = reader.take(_size(reader))
-            _skip_tags(reader)
+            number, code, high, stable, start, aborted_size, preferred = reader.unpack(_FETCHED)
+            aborted: tuple[tuple[int, int], ...] = ()
+            if aborted_size > _NOTHING:
+                reader.at -= _AFTER_COUNT
+                aborted = tuple(_aborted(reader) for _ in range(_count(reader, _ABORTED.size)))
+                (preferred,) = reader.unpack(_PREFERRED)
+            size, reader.at = read_unsigned(view, reader.at, _VARINT_BYTES)
+            records = reader.take(size - 1 if size else 0)
+            if view[reader.at]:
+                _skip_tags(reader)
+            else:
+                reader.at += 1
             if topic is not None:
                 found.append(
                     FetchedPartition(

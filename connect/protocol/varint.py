@@ -88,14 +88,14 @@ def read_unsigned(
 
     Raises CorruptData if it is cut off or longer than `max_bytes`.
     """
-    value = 0
-    shift = 0
+    value = shift = 0
+    size = len(data)
     for at in range(position, position + max_bytes):
-        if at >= len(data):
+        if at >= size:
             raise CorruptData(f"varint at byte {position} is cut off by the end of the data")
         byte = data[at]
-        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at + 1
+            return value | byte << shift, at + 1
+        value |= (byte & 0x7F) << shift
         shift += 7
     raise CorruptData(f"varint at byte {position} is longer than {max_bytes} bytes")
