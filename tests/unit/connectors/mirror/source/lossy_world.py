@@ -28,7 +28,7 @@ class LossyWorld(MirrorWorld):
         oracle.check = oracle.read_offsets  # type: ignore[method-assign]
         for name in ("acked", "appended"):
             setattr(oracle, name, lambda *_: None)
-        oracle.lost = lambda _, loss: self.losses.append(loss)  # type: ignore[method-assign]
+        setattr(oracle, "lost", lambda _, loss: self.losses.append(loss))  # noqa: B010
         self.syncs.on_append = lambda *_: None
         self.commit_every(_LONG_S)
 
