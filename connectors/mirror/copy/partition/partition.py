@@ -4,9 +4,9 @@ Belongs to the copy engine's thread. Other threads see only its health (`CopyEng
 
     position ──fetch──> queue ──produce──> in flight ──ack──> acked position
 
-`target_partition.py` has the target side, `states.py` the states. `position` is derived: it follows
-the last batch queued or in flight. Only `begin_at`, `go_back`, `relocate` and acknowledgements move
-`acked_position`.
+`target_partition.py` has the target side, `stored_partition.py` what is stored, `states.py` the
+states. `position` is derived: it follows the last batch queued or in flight. Only `begin_at`,
+`go_back`, `relocate` and acknowledgements move `acked_position`.
 
 An unassigned partition is `leaving`: batches in flight finish, nothing new starts. A partition
 whose logs lost records stops (`standing`) if the user's loss policy is `fail`.
@@ -27,6 +27,7 @@ from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.copy.partition.states import CopyEvent, CopyState
+from connectors.mirror.copy.partition.stored_partition import StoredPartition
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.offsets.log_identity import LogIdentity, anchored, joined_by
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
@@ -39,7 +40,7 @@ _log_numbers = count()
 
 
 @dataclass(slots=True, eq=False)
-class PartitionCopy(TargetPartition):
+class PartitionCopy(StoredPartition):
     """One mirrored partition. `source` and `target` are (topic, partition)."""
 
     leaving: bool = False
@@ -65,15 +66,6 @@ class PartitionCopy(TargetPartition):
     before a move, or to a partition that left and came back, may be of an earlier log."""
     incoming: int | None = None
     """The end offset of fetched batches that are not queued yet; None: there are none."""
-    stored_position: int = UNKNOWN
-    """`acked_position` when it was last stored."""
-    storing_position: int = UNKNOWN
-    """The highest position that may be stored: a commit of it is open, or failed."""
-    loss_unstored: bool = False
-    """Whether a loss was reported since its source offset was stored. The facts beside that offset
-    would find the loss again."""
-    loss_since_storing: bool = False
-    """Whether a loss was reported since the last commit of it began."""
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
@@ -348,28 +340,6 @@ class PartitionCopy(TargetPartition):
         """Return what the next job that starts at this position has to know of the logs."""
         return KnownLogs(self.facts(position), self.source_checked, self.target_checked)
 
-    def storing(self, position: int) -> None:
-        """Note that a commit of this position has begun."""
-        self.storing_position = max(self.storing_position, position)
-        self.loss_since_storing = False
-
-    def stored(self, position: int) -> None:
-        """Note that this position was stored as its source offset, and that no other commit is
-        open."""
-        self.stored_position = self.storing_position = position
-        self.loss_unstored = self.loss_since_storing
-
-    def not_stored(self) -> None:
-        """Note that the open commit was aborted."""
-        self.storing_position = self.stored_position
-
-    def succeed(self, other: PartitionCopy) -> None:
-        """Note that the position of `other`, the same partition before it left and came back, must
-        still be stored."""
-        self.stored_position = other.stored_position
-        self.storing_position = other.storing_position
-        self.loss_unstored = self.loss_since_storing = other.loss_unstored
-
     def learn(self, facts: LogIdentity) -> None:
         """Set the facts that were stored with this position. It may be called late, because newer
         facts are kept. The stored facts are ignored after a move."""
@@ -389,29 +359,6 @@ class PartitionCopy(TargetPartition):
             if not self.queue and not self.in_flight:
                 self.tail_start = facts.reached(self.position)
         self.source_checked = self.target_checked = UNKNOWN
-
-    @property
-    def behind_stored(self) -> bool:
-        """Whether a loss moved it back behind the source offset that is, or may be, stored. It is
-        not fetched before its position is stored: after a crash, copying would go on beyond the
-        records that it copies again."""
-        return self.acked_position < self.storing_position
-
-    @property
-    def unstored(self) -> bool:
-        """Whether its source offset must be stored: it moved since, or a loss was reported. Always
-        false for a broken partition, because its positions cannot be trusted.
-        """
-        return self.broken is None and (
-            self.behind_stored
-            or (self.acked_position > 0 and self.acked_position != self.stored_position)
-            or self.loss_to_store
-        )
-
-    @property
-    def loss_to_store(self) -> bool:
-        """Whether its source offset must be stored, maybe again, for the facts beside it."""
-        return self.loss_unstored and self.acked_position != UNKNOWN
 
     @property
     def send_held(self) -> bool:
