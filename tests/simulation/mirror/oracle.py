@@ -267,7 +267,8 @@ class Oracle:
                 if copy is not None and not (own and target >= session.ends.get(key, 0)):
                     # A crash had left it there, or it was answered when the partition had left:
                     # found, and not copied again.
-                    session.next[key] = copy.source + count
+                    # The log may have been cut off in the middle of them.
+                    session.next[key] = copies.at[target + count - 1].source + 1
                     for at in range(target, target + count):
                         self.map.finders[key, at] = session
             target += count

@@ -22,22 +22,26 @@ class StoredPartition(TargetPartition):
     """`acked_position` when it was last stored."""
     storing_position: int = UNKNOWN
     """The highest position that may be stored: a commit of it is open, or failed."""
-    loss_unstored: bool = False
-    """Whether a loss was reported since its source offset was stored. The facts beside that offset
-    would find the loss again."""
-    loss_since_storing: bool = False
-    """Whether a loss was reported since the last commit of it began."""
+    facts_unstored: bool = False
+    """Whether the facts beside its stored offset are missing, or would find a loss again that was
+    reported since."""
+    facts_since_storing: bool = False
+    """Whether that is since the last commit of it began."""
+
+    def store_facts(self) -> None:
+        """Have its source offset stored, maybe again, for the facts beside it."""
+        self.facts_unstored = self.facts_since_storing = True
 
     def storing(self, position: int) -> None:
         """Note that a commit of this position has begun."""
         self.storing_position = max(self.storing_position, position)
-        self.loss_since_storing = False
+        self.facts_since_storing = False
 
     def stored(self, position: int) -> None:
         """Note that this position was stored as its source offset, and that no other commit is
         open."""
         self.stored_position = self.storing_position = position
-        self.loss_unstored = self.loss_since_storing
+        self.facts_unstored = self.facts_since_storing
 
     def not_stored(self) -> None:
         """Note that the open commit was aborted."""
@@ -48,7 +52,7 @@ class StoredPartition(TargetPartition):
         still be stored."""
         self.stored_position = other.stored_position
         self.storing_position = other.storing_position
-        self.loss_unstored = self.loss_since_storing = other.loss_unstored
+        self.facts_unstored = self.facts_since_storing = other.facts_unstored
 
     @property
     def behind_stored(self) -> bool:
@@ -59,16 +63,16 @@ class StoredPartition(TargetPartition):
 
     @property
     def unstored(self) -> bool:
-        """Whether its source offset must be stored: it moved since, or a loss was reported. Always
+        """Whether its source offset must be stored: it moved since, or its facts must be. Always
         false for a broken partition, because its positions cannot be trusted.
         """
         return self.broken is None and (
             self.behind_stored
             or (self.acked_position > 0 and self.acked_position != self.stored_position)
-            or self.loss_to_store
+            or self.facts_to_store
         )
 
     @property
-    def loss_to_store(self) -> bool:
+    def facts_to_store(self) -> bool:
         """Whether its source offset must be stored, maybe again, for the facts beside it."""
-        return self.loss_unstored and self.acked_position != UNKNOWN
+        return self.facts_unstored and self.acked_position != UNKNOWN

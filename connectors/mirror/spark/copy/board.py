@@ -138,8 +138,7 @@ class PartitionBoard:
         return gone
 
     def _moved(self, partition: SparkPartition) -> bool:
-        loss_to_store = partition.loss_unstored and partition.position != UNKNOWN
-        if self._stores and (partition.behind_stored or loss_to_store):
+        if self._stores and (partition.behind_stored or partition.facts_to_store):
             return True
         return partition.position > 0 and partition.position != partition.stored
 
@@ -278,7 +277,7 @@ class PartitionBoard:
     def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss
         if loss.resume is not None:
-            partition.loss_unstored = partition.loss_since_storing = True
+            partition.store_facts()
         # It has another place or another log than the one to compare from.
         partition.tail_start = None
         if loss.on_target:

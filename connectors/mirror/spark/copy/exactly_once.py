@@ -61,8 +61,8 @@ class ExactlyOnceBookkeeping:
             own = progress.error if to_blame else reason
             self._board.doubt(progress.range.source, own, now)
 
-    def reported(self, key: TopicPartition) -> None:
-        """Handle a loss that was reported: the facts that are stored must not find it again."""
+    def store_facts(self, key: TopicPartition) -> None:
+        """Store the facts about the partition's logs soon, though it has not moved."""
         self._without_pages.add(key)
 
     def lost(self, keys: Iterable[TopicPartition], reason: str) -> None:

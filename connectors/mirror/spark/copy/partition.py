@@ -37,11 +37,11 @@ class SparkPartition:
     stored: int = UNKNOWN
     storing: int = UNKNOWN
     """The highest position that may be stored: a commit of it is open, or failed."""
-    loss_unstored: bool = False
-    """Whether a loss was reported since its source offset was stored. The facts beside that offset
-    would find the loss again."""
-    loss_since_storing: bool = False
-    """Whether a loss was reported since the last commit of it began."""
+    facts_unstored: bool = False
+    """Whether the facts beside its stored offset are missing, or would find a loss again that was
+    reported since."""
+    facts_since_storing: bool = False
+    """Whether that is since the last commit of it began."""
     end: int = UNKNOWN
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
@@ -243,14 +243,22 @@ class SparkPartition:
         logs from here.
         """
         self.storing = max(self.storing, self.position)
-        self.loss_since_storing = False
+        self.facts_since_storing = False
         if self.target_end != UNKNOWN:
             self.anchors = (*self.anchors, (self.position, self.target_end))[-_ANCHORS:]
+
+    def store_facts(self) -> None:
+        """Have its source offset stored, maybe again, for the facts beside it."""
+        self.facts_unstored = self.facts_since_storing = True
+
+    @property
+    def facts_to_store(self) -> bool:
+        return self.facts_unstored and self.position != UNKNOWN
 
     def committed(self, position: int) -> None:
         """Note that this position was stored as its source offset."""
         self.stored = self.storing = position
-        self.loss_unstored = self.loss_since_storing
+        self.facts_unstored = self.facts_since_storing
 
     @property
     def lag(self) -> int | None:

@@ -91,3 +91,25 @@ def test_two_losses_of_a_source_where_nothing_is_copied(world: LossyWorld) -> No
             world.drive(15.0)
             world.stop(worker)
     assert [loss.position for loss in world.losses] == [10, 0]
+
+
+def test_the_facts_follow_that_could_not_be_stored_while_the_map_was_read(
+    world: LossyWorld,
+) -> None:
+    """Nothing is copied after the first commit. The next start could not see that the source's
+    topic is another one, and would leave out its first records (seed 1719 of the mirror's
+    world)."""
+    world.write(KEY, 10)
+    world.topic_faults["map"].read_s = (8.0, 8.0)
+    worker = world.start_worker()
+    world.drive(7.0)
+    worker.commit_soon()
+    world.drive(1.0)
+    assert world.oracle.stored_position(KEY) == 10
+    world.drive(10.0)
+    worker.kill()
+    world.topic_faults["map"].read_s = (0.01, 0.3)
+    _recreate_source(world)
+    world.start_worker()
+    world.drive(15.0)
+    assert [loss.kind for loss in world.losses] == [LossKind.SOURCE_RECREATED]

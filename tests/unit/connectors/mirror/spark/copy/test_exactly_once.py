@@ -44,7 +44,7 @@ class _Bench:
     def __init__(self) -> None:
         policies = LossPolicies(kinds={LossKind.TARGET_RECREATED: LossPolicy.REPORT})
         self.board = PartitionBoard(
-            policies, lambda partition, _: self.once.reported(partition.source), stores=False
+            policies, lambda partition, _: self.once.store_facts(partition.source), stores=False
         )
         self.written = _Written()
         self.once = ExactlyOnceBookkeeping(
