@@ -1,7 +1,8 @@
 """Encode and decode Fetch and Produce, the copier's hot path, without touching records.
 
 Fetch v11 and Produce v8 are the newest versions with fixed-width (non-flexible) encodings; every
-broker since Kafka 2.4 supports them. All other requests use kafka-python's message classes.
+broker since Kafka 2.4 supports them. `fetch_by_id.py` has Fetch v13. All other requests use
+kafka-python's message classes.
 
 Pure functions on buffers. Malformed input always raises `CorruptData`.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from connect.errors import CorruptData
 from connect.topic_partition import TopicPartition
@@ -24,6 +26,7 @@ __all__ = [
     "FetchResponse",
     "FetchedPartition",
     "ProducedPartition",
+    "Reader",
     "TopicPartition",
     "encode_fetch",
     "encode_produce",
@@ -56,13 +59,14 @@ class FetchPartition(NamedTuple):
 
     `log` is not sent. The client changes this number when the log at `offset` is a different one,
     for example after the topic was re-created, so that it can recognise the answer to an older
-    request.
+    request. `topic_id` (None: not known) is sent in requests by ID only.
     """
 
     offset: int
     leader_epoch: int
     max_bytes: int
     log: int = 0
+    topic_id: UUID | None = None
 
 
 class FetchedPartition(NamedTuple):
@@ -163,7 +167,7 @@ def encode_fetch(
     return b"".join(parts)
 
 
-class _Reader:
+class Reader:
     """A read position in a response. `struct` or `take` checks the bounds of every read."""
 
     __slots__ = ("at", "view")
@@ -220,12 +224,12 @@ def parse_fetch(body: memoryview) -> FetchResponse:
         CorruptData: the bytes are not such a response.
     """
     try:
-        return _parse_fetch(_Reader(body))
+        return _parse_fetch(Reader(body))
     except struct.error as error:
         raise CorruptData(f"the fetch response is cut off: {error}") from error
 
 
-def _parse_fetch(reader: _Reader) -> FetchResponse:
+def _parse_fetch(reader: Reader) -> FetchResponse:
     throttle_ms, error, session_id, topics = reader.unpack(_FETCH_RESPONSE_HEAD)
     if topics < 0:
         raise CorruptData(f"the fetch response has the invalid topic count {topics}")
@@ -288,7 +292,7 @@ def parse_produce(body: memoryview) -> tuple[list[ProducedPartition], int]:
     Raises:
         CorruptData: the bytes are not such a response.
     """
-    reader = _Reader(body)
+    reader = Reader(body)
     try:
         found = _parse_produced(reader)
         (throttle_ms,) = reader.unpack(_INT32)
@@ -297,7 +301,7 @@ def parse_produce(body: memoryview) -> tuple[list[ProducedPartition], int]:
     return found, throttle_ms
 
 
-def _parse_produced(reader: _Reader) -> list[ProducedPartition]:
+def _parse_produced(reader: Reader) -> list[ProducedPartition]:
     found: list[ProducedPartition] = []
     for _ in range(reader.count(6)):
         topic = reader.string()
@@ -313,7 +317,7 @@ def _parse_produced(reader: _Reader) -> list[ProducedPartition]:
     return found
 
 
-def _record_errors(reader: _Reader, count: int) -> str | None:
+def _record_errors(reader: Reader, count: int) -> str | None:
     """Return the first message among a partition's record errors (KIP-467)."""
     first: str | None = None
     for _ in range(count):

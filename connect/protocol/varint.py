@@ -13,7 +13,15 @@ from collections.abc import Sequence
 
 from connect.errors import CorruptData
 
-__all__ = ["SHORT_LIMIT", "SHORT_VARINTS", "encode_varint", "read_varint", "read_varlong"]
+__all__ = [
+    "SHORT_LIMIT",
+    "SHORT_VARINTS",
+    "encode_unsigned",
+    "encode_varint",
+    "read_unsigned",
+    "read_varint",
+    "read_varlong",
+]
 
 SHORT_LIMIT = 16_384
 """The table covers -SHORT_LIMIT <= n < SHORT_LIMIT. This includes lengths of ordinary records,
@@ -27,7 +35,12 @@ _VARLONG_BYTES = 10  # The most bytes of a 64-bit value.
 
 def encode_varint(value: int) -> bytes:
     """Encode any signed 64-bit number as a varint of 1 to 10 bytes."""
-    rest = (value << 1) ^ (value >> 63)
+    return encode_unsigned((value << 1) ^ (value >> 63))
+
+
+def encode_unsigned(rest: int) -> bytes:
+    """Encode a number that is not negative without the zigzag, as flexible messages have it
+    (KIP-482)."""
     if rest < 0x80:
         return rest.to_bytes(1, "big")
     encoded = bytearray()
@@ -51,7 +64,7 @@ def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[in
 
     Raises CorruptData if it is cut off, longer than five bytes or wider than 32 bits.
     """
-    value, after = _read_unsigned(data, position, _VARINT_BYTES)
+    value, after = read_unsigned(data, position, _VARINT_BYTES)
     if value > 0xFFFF_FFFF:
         raise CorruptData(f"varint at byte {position} is wider than 32 bits")
     return (value >> 1) ^ -(value & 1), after
@@ -62,23 +75,27 @@ def read_varlong(data: bytes | bytearray | memoryview, position: int) -> tuple[i
 
     Raises the same errors as `read_varint`.
     """
-    value, after = _read_unsigned(data, position, _VARLONG_BYTES)
+    value, after = read_unsigned(data, position, _VARLONG_BYTES)
     if value > 0xFFFF_FFFF_FFFF_FFFF:
         raise CorruptData(f"varlong at byte {position} is wider than 64 bits")
     return (value >> 1) ^ -(value & 1), after
 
 
-def _read_unsigned(
+def read_unsigned(
     data: bytes | bytearray | memoryview, position: int, max_bytes: int
 ) -> tuple[int, int]:
-    value = 0
-    shift = 0
+    """Read the varint at `position` without the zigzag. Return it and the position after it.
+
+    Raises CorruptData if it is cut off or longer than `max_bytes`.
+    """
+    value = shift = 0
+    size = len(data)
     for at in range(position, position + max_bytes):
-        if at >= len(data):
+        if at >= size:
             raise CorruptData(f"varint at byte {position} is cut off by the end of the data")
         byte = data[at]
-        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at + 1
+            return value | byte << shift, at + 1
+        value |= (byte & 0x7F) << shift
         shift += 7
     raise CorruptData(f"varint at byte {position} is longer than {max_bytes} bytes")

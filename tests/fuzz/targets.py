@@ -11,8 +11,9 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
-from kafka.protocol.consumer import ListOffsetsResponse
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 from kafka.protocol.metadata import (
     ApiVersionsResponse,
     FindCoordinatorResponse,
@@ -27,6 +28,7 @@ from connect.errors import ConfigError, CorruptData
 from connect.protocol import membership
 from connect.protocol.batches import BatchHeader, crc_matches, read_headers
 from connect.protocol.compression import LZ4, NONE, compress, decompress
+from connect.protocol.fetch_by_id import FETCH_BY_ID_VERSION, parse_fetch_by_id
 from connect.protocol.message_check import check_message
 from connect.protocol.messages import parse_fetch, parse_produce
 from connect.protocol.records import Record, encode_batch, iter_records, rebatch
@@ -126,6 +128,11 @@ def _merge(view: memoryview, run: BatchHeader) -> None:
 
 def _fetch(data: bytes) -> None:
     response = parse_fetch(memoryview(data))
+    assert sum(len(p.records) for p in response.partitions) <= len(data)
+
+
+def _fetch_by_id(data: bytes) -> None:
+    response = parse_fetch_by_id(memoryview(data), {bytes(16): "t"})
     assert sum(len(p.records) for p in response.partitions) <= len(data)
 
 
@@ -293,6 +300,27 @@ def _good_formats() -> list[bytes]:
     return [_joined(each.key(), each.value()) for each in made]
 
 
+def _good_fetches_by_id() -> list[bytes]:
+    topic = FetchResponse.FetchableTopicResponse
+    fetched = topic.PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=60,
+        last_stable_offset=60,
+        log_start_offset=0,
+        aborted_transactions=[topic.PartitionData.AbortedTransaction(7, 5)],
+        preferred_read_replica=-1,
+        records=b"".join(LOG),
+    )
+    made = FetchResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        session_id=9,
+        responses=[topic(topic_id=UUID(int=0), partitions=[fetched])],
+    )
+    return [b"\0" + bytes(made.encode(version=FETCH_BY_ID_VERSION))]
+
+
 def _good_membership() -> list[bytes]:
     assigned = membership.Assignment(
         version=2,
@@ -310,6 +338,7 @@ _CORRUPT = (CorruptData,)
 TARGETS: dict[str, Target] = {
     "batches": Target(_batches, _CORRUPT, lambda: [*_golden(), *LOG, *_small_batches()]),
     "fetch": Target(_fetch, _CORRUPT, lambda: [fetch_body("t", b"".join(LOG), 60, aborted=-1)]),
+    "fetch by id": Target(_fetch_by_id, _CORRUPT, _good_fetches_by_id),
     "produce": Target(
         _produce,
         _CORRUPT,

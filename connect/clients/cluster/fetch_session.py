@@ -6,15 +6,20 @@ little for 10,000 partitions as for one. Pure bookkeeping: no socket, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from connect.protocol.error_codes import ErrorCode
 from connect.protocol.messages import FetchPartition, TopicPartition
 
 __all__ = ["STALE_SESSION", "FetchSession", "SessionRequest"]
 
-STALE_SESSION = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+STALE_SESSION = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
 """The error codes with which a broker reports that it dropped the fetch session."""
 
 _NO_SESSION = 0
@@ -23,12 +28,17 @@ _LAST_EPOCH = 0x7FFFFFFF
 
 
 class SessionRequest(NamedTuple):
-    """The session fields and partitions of the next fetch request."""
+    """The session fields and partitions of the next fetch request.
+
+    A request by name has `forgotten`. One by topic ID has `forgotten_ids`, (partition number, ID):
+    also of partitions whose topic has another ID now.
+    """
 
     session_id: int
     epoch: int
     partitions: Mapping[TopicPartition, FetchPartition]
     forgotten: frozenset[TopicPartition]
+    forgotten_ids: Sequence[tuple[int, UUID]] = ()
 
 
 class FetchSession:
@@ -43,10 +53,22 @@ class FetchSession:
         self._known: dict[TopicPartition, FetchPartition] = {}
         self._changed: dict[TopicPartition, FetchPartition] = {}
         self._removed: set[TopicPartition] = set()
+        self._without_id: set[TopicPartition] = set()
+        self.names: dict[bytes, str] = {}
+        """The topics of the IDs that were requested."""
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the topic IDs of all partitions are known."""
+        return not self._without_id
 
     def want(self, key: TopicPartition, partition: FetchPartition) -> None:
         """Fetch this partition from this offset on."""
         self._removed.discard(key)
+        if partition.topic_id is None:
+            self._without_id.add(key)
+        elif self._without_id:
+            self._without_id.discard(key)
         if self._known.get(key) == partition:
             self._changed.pop(key, None)
         else:
@@ -55,6 +77,7 @@ class FetchSession:
     def drop(self, key: TopicPartition) -> None:
         """Stop fetching this partition."""
         self._changed.pop(key, None)
+        self._without_id.discard(key)
         if key in self._known:
             self._removed.add(key)
 
@@ -84,8 +107,13 @@ class FetchSession:
 
     def next_request(self) -> SessionRequest:
         """Return the next request. The caller sends it, or calls `reset`."""
-        for key in self._removed:
-            del self._known[key]
+        former = [(key, self._known.pop(key)) for key in self._removed]
+        for key, changed in self._changed.items():
+            known = self._known.get(key)
+            if known is None or known.topic_id is not changed.topic_id:
+                self._note_id(key, changed)
+                if known is not None and known.topic_id != changed.topic_id:
+                    former.append((key, known))
         if self._id == _NO_SESSION:
             # Without a session brokers serve partitions in request order. Partitions that were just
             # served (they have a new offset) go to the end, so that a few with much data do not
@@ -96,10 +124,17 @@ class FetchSession:
         if self._id == _NO_SESSION:
             request = SessionRequest(_NO_SESSION, _FIRST_EPOCH, dict(self._known), frozenset())
         else:
-            request = SessionRequest(self._id, self._epoch, self._changed, frozenset(self._removed))
+            ids = [(key[1], p.topic_id) for key, p in former if p.topic_id is not None]
+            request = SessionRequest(
+                self._id, self._epoch, self._changed, frozenset(self._removed), ids
+            )
         self._changed = {}
         self._removed = set()
         return request
+
+    def _note_id(self, key: TopicPartition, partition: FetchPartition) -> None:
+        if partition.topic_id is not None:
+            self.names[partition.topic_id.bytes] = key[0]
 
     def accepted(self, session_id: int) -> None:
         """Record a response without a top-level error. `session_id` 0 means that the broker keeps

@@ -140,6 +140,11 @@ class Channel:
         """Requests without a response yet."""
         return len(self._awaited)
 
+    def supports(self, api: int, version: int) -> bool:
+        """Whether the broker supports this version of an API."""
+        lowest, highest = self._connection.api_versions.get(api, (0, -1))
+        return lowest <= version <= highest
+
     @property
     def wants_write(self) -> bool:
         """Whether bytes wait to be written to the socket."""

@@ -193,6 +193,8 @@ class CopyContext:
         )
         self.partitions: dict[TopicPartition, PartitionCopy] = {}
         self.fetching = True
+        self.source_by_id: bool | None = None
+        """Whether the source's brokers are asked for topic IDs; None: not known yet."""
         self.silent: set[int] = set()
         self.fetch_ms, self.produce_ms = WindowedStat(), WindowedStat()
         self.changed: dict[TargetPartition, None] = {}

@@ -53,6 +53,13 @@ damaged it."""
 _QUIET_FAILURES = 3
 """Up to this number of retriable errors are not shown as the partition's error."""
 
+_WITHOUT_TOPIC = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+)
+"""The errors of a fetch by ID whose topic was deleted, or is not known to the broker yet."""
+
 NewRecords = tuple[PartitionCopy, FetchedPartition, list[BatchHeader], int]
 """A partition with new records, their headers, and the position that they were fetched from."""
 
@@ -87,8 +94,9 @@ class FetchResponseHandler:
             ):
                 continue
             if fetched.error:
-                self._fetch_failed(partition, fetched.error)
+                self._fetch_failed(partition, fetched.error, by_id=node.by_id)
             else:
+                partition.answered_by_source(by_id=node.by_id)
                 self._note(partition, fetched, fresh)
             self._context.touched[partition] = None
             partition.metrics.set_lag(partition.lag, partition.lag_ms(now_ms))
@@ -324,7 +332,7 @@ class FetchResponseHandler:
         partition.source_failures = 0
         partition.source_error = None
 
-    def _fetch_failed(self, partition: PartitionCopy, code: int) -> None:
+    def _fetch_failed(self, partition: PartitionCopy, code: int, *, by_id: bool) -> None:
         if partition.preferred_replica != UNKNOWN:
             # Only the leader's response counts, because the replica may lag or may no longer be a
             # replica.
@@ -334,6 +342,8 @@ class FetchResponseHandler:
                 partition, f"the preferred replica returned {code_facts(code).name}", visible=False
             )
             return
+        if by_id and code in _WITHOUT_TOPIC:
+            partition.refused_by_id(self._loop.now())
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._checks.out_of_range(partition)
             self._context.mark(partition)

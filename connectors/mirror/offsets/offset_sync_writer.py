@@ -133,6 +133,8 @@ class OffsetSyncWriter:
         self._hold_until = self._polled_at + _HOLD_S
         self._proof_until = self._polled_at
         self._facts: dict[TopicPartition, LogIdentity] = {}
+        self._without_facts: set[TopicPartition] = set()
+        """Partitions whose facts were not written beside their offsets, as the topic was read."""
         self._firsts: dict[TopicPartition, FirstPosition] = {}
         self._forgotten: dict[TopicPartition, FirstPosition] = {}
         """Start positions that were deleted a moment ago."""
@@ -158,6 +160,14 @@ class OffsetSyncWriter:
             return {}
         self._take_read()
         return self._facts if self._reader is None or self._checks else None
+
+    def take_without_facts(self) -> Collection[TopicPartition]:
+        """Return the partitions whose facts could not be written with their offsets, each once, as
+        soon as they can be."""
+        if not self._without_facts or self.facts() is None:
+            return ()
+        taken, self._without_facts = self._without_facts, set()
+        return taken
 
     def _read_map(self, before: MapTopic, *, checks: bool = False) -> None:
         assert self._topics is not None, "the offset sync writer is closed"
@@ -396,7 +406,7 @@ class OffsetSyncWriter:
                 noted = self._syncs.write_pages([*repaired, *notes])
                 noted.add_done_callback(lambda future: self._taken_over(future, owners, repairs))
             return
-        facts = [] if self.facts() is None else self._facts_of(reached)
+        facts = self._facts_of(reached)
         due = self._map.due(keys)
         records = [record for each in due for record in each.records()]
         useless = [
@@ -448,12 +458,17 @@ class OffsetSyncWriter:
     def _facts_of(self, reached: Iterable[Reached]) -> list[tuple[bytes, bytes | None]]:
         """Return the facts to store; none while the topic is read, so that they are not mixed up
         with those of an earlier task."""
+        known = [(each.source, each.facts) for each in reached if each.facts is not None]
         if not self._config.mirror_offset_map_enabled:
             return []
+        if self.facts() is None:
+            self._without_facts.update(source for source, _ in known)
+            return []
+        self._without_facts.difference_update(source for source, _ in known)
         return [
-            (note_key(Note.FACTS, each.source), each.facts.encode())
-            for each in reached
-            if each.facts is not None and not self._map.owners.lost(each.source)
+            (note_key(Note.FACTS, source), facts.encode())
+            for source, facts in known
+            if not self._map.owners.lost(source)
         ]
 
     def _written(

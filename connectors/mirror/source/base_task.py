@@ -46,6 +46,8 @@ class _Partition(Protocol):
     @property
     def log_start_offset(self) -> int: ...
     @property
+    def acked_position(self) -> int: ...
+    @property
     def behind_stored(self) -> bool: ...
     def facts(self, position: int) -> LogIdentity: ...
 
@@ -53,10 +55,12 @@ class _Partition(Protocol):
 def reached(partition: _Partition, position: int) -> Reached:
     """Return the progress of a partition whose records before `position` are on the target.
 
-    A partition that moved back to before its stored offset keeps the facts beside that one until
-    the lower offset is stored: they find the loss again.
+    The facts are those of this moment, so they hold only for the acknowledged position. A partition
+    that moved back to before its stored offset keeps the facts beside that one until the lower
+    offset is stored: they find the loss again.
     """
-    facts = None if partition.behind_stored else partition.facts(position)
+    holds = position == partition.acked_position and not partition.behind_stored
+    facts = partition.facts(position) if holds else None
     return Reached(partition.source, position, partition.log_start_offset, facts)
 
 

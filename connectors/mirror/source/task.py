@@ -188,13 +188,11 @@ class MirrorSourceTask(BaseSourceTask):
             if back is None:
                 self._learning[key] = position
             else:
-                # The position at which it continues must still be stored.
-                added_here.stored_position = back.stored_position
-                added_here.storing_position = back.storing_position
+                added_here.succeed(back)
                 # Its logs may have changed since the partition left.
                 engine.learn(key, back.facts(back.acked_position))
             running(self._history).begun(key, position)
-        if any(back.behind_stored for back in came_back.values()):
+        if any(back.behind_stored or back.facts_to_store for back in came_back.values()):
             self.context.request_commit()
         self._expect(new, not_new)
         self._learn_by = self._clock.monotonic() + WITHIN_S
@@ -227,6 +225,7 @@ class MirrorSourceTask(BaseSourceTask):
         engine.step(min(timeout, sync_writer.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
         sync_writer.poll()
         beginnings.turn()
+        self._store_left_out_facts(engine, sync_writer)
         if self._without_pages:
             self._write_pages_now_and_then()
         if self._learning:
@@ -236,6 +235,17 @@ class MirrorSourceTask(BaseSourceTask):
             self._retention.look(engine.partitions)
         if self._progress is not None:
             self._progress.look(engine.partitions)
+
+    def _store_left_out_facts(self, engine: CopyEngine, sync_writer: OffsetSyncWriter) -> None:
+        """Store facts that could not be written with the offsets. A partition that does not move
+        would have none: the next start could not see that its logs are other ones."""
+        late = sync_writer.take_without_facts()
+        if not late or self.context.transfer is not None:
+            return  # Exactly once, they are beside the offsets.
+        for partition in engine.partitions:
+            if partition.source in late:
+                partition.store_facts()
+        self.context.request_commit()
 
     def descriptor(self) -> int | None:
         if self.context.transforms is not None:
@@ -377,9 +387,9 @@ class MirrorSourceTask(BaseSourceTask):
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None
         self._kept_sync_writer().lost(partition.source, loss, anchor)
-        again = loss.resume is not None and loss.resume < partition.storing_position
-        if again and self.context.transfer is None:
-            # It is fetched once the lower position is stored.
+        if loss.resume is not None and self.context.transfer is None:
+            # The next start would report it again. If it moved back, it is fetched once the lower
+            # position is stored.
             self.context.request_commit()
         running(self._history).lost(partition, loss)
 

@@ -28,6 +28,36 @@ def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Mirrored
     return MirroredFlow(source_cluster, target_cluster)
 
 
+def test_a_loss_that_was_reported_is_not_reported_by_the_next_start(
+    flow: MirroredFlow, logs: Path, tmp_path: Path
+) -> None:
+    """Nothing is copied after it, so that no offset is stored."""
+    log = logs / "mirror.log"
+    target = flow.target_servers
+    topic = flow.topic("gone")
+    produce(flow.source_servers, topic, numbered(100))
+    properties = flow.properties({"mirror.loss.policy.target.recreated": "report"})
+
+    def reports() -> int:
+        return sum("ERROR" in line and topic in line for line in log.read_text().splitlines())
+
+    with running(properties, tmp_path, log) as mirror:
+        flow.wait_records(topic, [100])
+        stop_cleanly(mirror, log)
+    delete_topic(target, flow.remote(topic))
+    wait_until(lambda: not has_topic(target, flow.remote(topic)), TIMEOUT_S, "the copy is gone")
+    with running(properties, tmp_path, log) as mirror:
+        wait_until(reports, TIMEOUT_S, "the loss is reported")
+        stop_cleanly(mirror, log)
+    told = reports()
+    with running(properties, tmp_path, log) as mirror:
+        # Nothing is copied before both logs were compared with what was known of them.
+        produce(flow.source_servers, topic, numbered(10, start=100))
+        flow.wait_records(topic, [10])
+        stop_cleanly(mirror, log)
+    assert reports() == told
+
+
 def test_losses_while_stopped_are_found_at_the_start(
     flow: MirroredFlow, logs: Path, tmp_path: Path
 ) -> None:

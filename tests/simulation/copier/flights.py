@@ -40,7 +40,7 @@ class Flights:
 
     def sent(self, connection: Connection, frame: memoryview) -> None:
         """A client has sent this request."""
-        api, correlation, at = parse_header(frame)
+        api, _, correlation, at = parse_header(frame)
         if api != PRODUCE:
             return
         request: list[tuple[Stream, int]] = []

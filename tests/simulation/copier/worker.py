@@ -224,8 +224,7 @@ class Worker:
             learns = position is not None or self._plan.learns
             added = engine.add(key, (TARGET, key[1]), position, metrics, learns=learns)
             if key in back:
-                added.stored_position = back[key].stored_position
-                added.storing_position = back[key].storing_position
+                added.succeed(back[key])
                 self.commit_soon()
             if key in back:
                 _tell_known(key, stored, engine)  # as the task does: it need not ask
@@ -307,6 +306,7 @@ class Worker:
                 position = partition.acked_position
                 key = partition.source
                 life, cuts = self._events.life(key), self._events.cuts(key)
+                partition.storing(position)
                 facts = partition.facts(position) if self._plan.keeps_facts else None
                 self.stored[key] = Stored(position, life, facts, cuts)
                 engine.stored(partition, position)

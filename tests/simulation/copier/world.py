@@ -76,6 +76,7 @@ class CopierWorld:
             self.note,
             names_old_duplicates=plan.names_old_duplicates,
         )
+        self.source.fetches_by_id = plan.seed % 4 != 0
         for cluster, side in ((self.source, plan.source), (self.target, plan.target)):
             cluster.faults, cluster.connections = side.requests, side.network
         self.writers = {

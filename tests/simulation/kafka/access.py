@@ -19,6 +19,7 @@ from connect.clients.errors import error_from_code
 from connect.clients.wire.connection import WireConnection
 from connect.clock import Clock
 from connect.errors import BrokerUnavailable, ConnectError
+from connect.protocol.fetch_by_id import FETCH_BY_ID_VERSION
 from connect.protocol.messages import FETCH_API, FETCH_VERSION, PRODUCE_API, PRODUCE_VERSION
 from tests.simulation.kafka import codes
 from tests.simulation.kafka.cluster import Cluster, TopicView
@@ -31,7 +32,6 @@ Key = tuple[str, int]
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
-_VERSIONS = {PRODUCE_API: (3, PRODUCE_VERSION), FETCH_API: (4, FETCH_VERSION)}
 _REFRESH_PAUSE_S = 0.1
 _UNSETTLED_MOST_S = 5.0
 _CONNECT_BACKOFF_MOST_S = 1.0
@@ -223,7 +223,8 @@ class SimulatedAccess:
             made = cluster.network.open(broker, cluster.connections)
             broker.connections[made.connection] = None
             connection = WireConnection(cast("Any", made), cluster.name, node_id, "simulated")
-            connection.api_versions = _VERSIONS
+            newest = FETCH_BY_ID_VERSION if cluster.fetches_by_id else FETCH_VERSION
+            connection.api_versions = {PRODUCE_API: (3, PRODUCE_VERSION), FETCH_API: (4, newest)}
             return connection
 
         return self._later(connected, backoff + 2 * self._delay())

@@ -16,6 +16,7 @@ from tests.simulation.kafka.fetching import FetchSessions, WaitingFetch
 from tests.simulation.kafka.network import Connection
 from tests.simulation.kafka.wire_format import (
     FetchedPart,
+    FetchRequest,
     Key,
     ProducedPart,
     encode_fetched,
@@ -82,11 +83,12 @@ class Broker:
         self.connections[connection] = None
         if not self.up:
             return
-        api, correlation, at = parse_header(frame)
+        api, version, correlation, at = parse_header(frame)
         if api == PRODUCE:
             self._produce(connection, correlation, frame, at)
         elif api == FETCH:
-            self._fetch(connection, correlation, frame, at)
+            request = parse_fetch_request(frame, at, version)
+            self._fetch(connection, correlation, request)
         else:
             raise AssertionError(f"the copier sent a request of api {api}")
 
@@ -133,13 +135,12 @@ class Broker:
 
     # Fetch.
 
-    def _fetch(self, connection: Connection, correlation: int, frame: memoryview, at: int) -> None:
-        request = parse_fetch_request(frame, at)
+    def _fetch(self, connection: Connection, correlation: int, request: FetchRequest) -> None:
         faults = self.cluster.faults
         evicted = bool(faults.evict_session) and self.rng.random() < faults.evict_session
         error, session = self._sessions.open(request, evicted, faults.no_sessions)
         if error or session is None:
-            connection.respond(encode_fetched(correlation, [], 0, error, 0))
+            connection.respond(encode_fetched(correlation, [], 0, error, 0, by_id=request.by_id))
             return
         fetch = WaitingFetch(self, connection, correlation, request, session)
         self._waiting[fetch] = None
@@ -165,7 +166,9 @@ class Broker:
         throttle = self._throttle_ms(fetch.connection)
         self.cluster.on_fetched(fetch.connection, parts)
         fetch.connection.respond(
-            encode_fetched(fetch.correlation, parts, throttle, 0, fetch.session.id)
+            encode_fetched(
+                fetch.correlation, parts, throttle, 0, fetch.session.id, by_id=fetch.by_id
+            )
         )
 
     def _maybe_corrupt(self, part: FetchedPart) -> FetchedPart:

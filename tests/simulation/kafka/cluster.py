@@ -63,6 +63,8 @@ class Cluster:
         self.note = note
         self.faults = BrokerFaults()
         self.connections = NetworkOptions()
+        self.fetches_by_id = True
+        """Its brokers support that, as they do since Kafka 3.1."""
         self.shortest_wait_s = 0.0
         """A fetch with nothing to read is not answered sooner."""
         self.brokers = {n: Broker(self, n) for n in range(1, brokers + 1)}

@@ -1,8 +1,8 @@
 """The retriable error codes that brokers answer to each request of a copier.
 
 As Kafka's brokers answer the versions that the copier speaks: codes of topic ids come with Fetch
-13, and Produce 8 is told NOT_ENOUGH_REPLICAS where a transaction could not be verified. No copier
-sends TxnOffsetCommit: source offsets are records of a topic.
+13 only, and Produce 8 is told NOT_ENOUGH_REPLICAS where a transaction could not be verified. No
+copier sends TxnOffsetCommit: source offsets are records of a topic.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ __all__ = [
     "ADD_PARTITIONS_TO_TXN",
     "END_TXN",
     "FETCH",
+    "FETCH_BY_ID",
     "INIT_PRODUCER_ID",
     "LIST_OFFSETS",
     "METADATA_OF_PARTITIONS",
@@ -38,6 +39,8 @@ LISTENER_NOT_FOUND = 72
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 OFFSET_NOT_AVAILABLE = 78
+UNKNOWN_TOPIC_ID = 100
+INCONSISTENT_TOPIC_ID = 103
 
 FETCH = (
     CORRUPT_MESSAGE,
@@ -51,6 +54,8 @@ FETCH = (
     UNKNOWN_SERVER_ERROR,
 )
 """The last is not retriable by its class, but consumers fetch again."""
+
+FETCH_BY_ID = (*FETCH, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID)
 
 PRODUCE = (
     CORRUPT_MESSAGE,

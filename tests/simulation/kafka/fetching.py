@@ -1,13 +1,15 @@
-"""Fetch at a simulated broker: sessions (KIP-227), waiting for data, and reading the logs."""
+"""Fetch at a simulated broker: sessions (KIP-227), topics by name and by ID (KIP-516), waiting for
+data, and reading the logs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from tests.simulation.kafka import codes
 from tests.simulation.kafka.network import Connection
 from tests.simulation.kafka.partition import SimulatedPartition
-from tests.simulation.kafka.wire_format import FetchedPart, FetchRequest, Key
+from tests.simulation.kafka.wire_format import Asked, FetchedPart, FetchRequest, Key
 
 if TYPE_CHECKING:
     from tests.simulation.kafka.broker import Broker
@@ -19,6 +21,9 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6
 FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
+UNKNOWN_TOPIC_ID = 100
+INCONSISTENT_TOPIC_ID = 103
+FETCH_SESSION_TOPIC_ID_ERROR = 106
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 
@@ -30,8 +35,9 @@ class FetchSession:
     def __init__(self, session_id: int, epoch: int) -> None:
         self.id = session_id
         self.epoch = epoch
-        self.wanted: dict[Key, tuple[int, int, int]] = {}
-        self.told: dict[Key, tuple[int, int, int]] = {}
+        self.by_id = False
+        self.wanted: dict[Asked, tuple[int, int, int]] = {}
+        self.told: dict[Asked, tuple[int, int, int]] = {}
 
 
 class FetchSessions:
@@ -54,6 +60,7 @@ class FetchSessions:
                 made = FetchSession(self._next_id, 1)
                 self._sessions[made.id] = made
             made.wanted.update(request.wanted)
+            made.by_id = request.by_id
             return 0, made
         session = self._sessions.get(request.session_id)
         if session is None or evicted:
@@ -61,6 +68,8 @@ class FetchSessions:
             return FETCH_SESSION_ID_NOT_FOUND, None
         if session.epoch != request.session_epoch:
             return INVALID_FETCH_SESSION_EPOCH, None
+        if session.by_id != request.by_id:
+            return FETCH_SESSION_TOPIC_ID_ERROR, None
         session.epoch += 1
         for key in request.forgotten:
             session.wanted.pop(key, None)
@@ -84,6 +93,7 @@ class WaitingFetch:
         self.connection = connection
         self.correlation = correlation
         self.session = session
+        self.by_id = request.by_id
         self._broker = broker
         self._request = request
 
@@ -94,11 +104,16 @@ class WaitingFetch:
         total = 0
         failed = False
         rng, faults = self._broker.rng, self._broker.cluster.faults
-        for key, wanted in self.session.wanted.items():
+        for asked, wanted in self.session.wanted.items():
+            key, error = self._find(asked)
             if faults.fetch_error and rng.random() < faults.fetch_error:
-                part = _failed(key, rng.choice(codes.FETCH))
+                part = _failed(key, rng.choice(codes.FETCH_BY_ID if self.by_id else codes.FETCH))
+            elif error:
+                part = _failed(key, error)
             else:
                 part = self._read(key, wanted, left, first=not total)
+            if isinstance(asked[0], UUID):
+                part = part._replace(topic_id=asked[0])
             left -= len(part.records)
             total += len(part.records)
             failed = failed or bool(part.error)
@@ -107,17 +122,34 @@ class WaitingFetch:
             return None
         return self._changed(parts)
 
+    def _find(self, asked: Asked) -> tuple[Key, int]:
+        """(partition, error code)"""
+        topic, number = asked
+        if not isinstance(topic, UUID):
+            return (topic, number), 0
+        cluster = self._broker.cluster
+        name = next((each for each, ids in cluster.ids.items() if topic in ids), "")
+        present = cluster.topics.get(name)
+        if present is not None and present.id == topic:
+            return (name, number), 0
+        gone = UNKNOWN_TOPIC_OR_PARTITION if name else UNKNOWN_TOPIC_ID
+        if present is not None:
+            gone = INCONSISTENT_TOPIC_ID
+        # A broker that did not have the topic in its session does not know the name.
+        return (name, number), self._broker.rng.choice((gone, UNKNOWN_TOPIC_ID))
+
     def _changed(self, parts: list[FetchedPart]) -> list[FetchedPart]:
         session = self.session
         full = session.id == 0 or session.epoch == 1
         found: list[FetchedPart] = []
         for part in parts:
             facts = (part.high, part.stable, part.log_start)
-            if full or part.records or part.error or session.told.get(part.key) != facts:
+            asked = (part.topic_id or part.key[0], part.key[1])
+            if full or part.records or part.error or session.told.get(asked) != facts:
                 found.append(part)
-            session.told[part.key] = facts
+            session.told[asked] = facts
             if part.records:  # who was served goes behind those who were not
-                session.wanted[part.key] = session.wanted.pop(part.key)
+                session.wanted[asked] = session.wanted.pop(asked)
         return found
 
     def _read(

@@ -1,10 +1,14 @@
-"""The broker's half of Produce v8 and Fetch v11: requests decoded, responses encoded."""
+"""The broker's half of Produce v8, Fetch v11 and Fetch v13: requests decoded, responses encoded."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple
+from uuid import UUID
+
+from connect.protocol.fetch_by_id import FETCH_BY_ID_VERSION
+from connect.protocol.varint import encode_unsigned, read_unsigned
 
 __all__ = [
     "FetchRequest",
@@ -19,13 +23,17 @@ __all__ = [
 ]
 
 Key = tuple[str, int]
+Asked = tuple[str | UUID, int]
+"""A partition as a fetch names it."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
 _FETCH_HEAD = struct.Struct(">iiiibii")
 _WANTED = struct.Struct(">iiqqi")
+_WANTED_BY_ID = struct.Struct(">iiqiqi")
 _FETCHED = struct.Struct(">ihqqqi")
+_FETCHED_BY_ID = struct.Struct(">ihqqq")
 _PAIR = struct.Struct(">qq")
 _TAIL = struct.Struct(">ii")
 _PRODUCED = struct.Struct(">ihqqqi")
@@ -45,7 +53,8 @@ class ProducedPart(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """`wanted`: partition -> (leader epoch, offset, most bytes)."""
+    """`wanted`: partition -> (leader epoch, offset, most bytes). `by_id`: it names topics by their
+    IDs."""
 
     max_wait_ms: int
     min_bytes: int
@@ -53,11 +62,14 @@ class FetchRequest(NamedTuple):
     isolation: int
     session_id: int
     session_epoch: int
-    wanted: dict[Key, tuple[int, int, int]]
-    forgotten: list[Key]
+    wanted: dict[Asked, tuple[int, int, int]]
+    forgotten: list[Asked]
+    by_id: bool
 
 
 class FetchedPart(NamedTuple):
+    """`topic_id`: as it was asked for; None: by its name."""
+
     key: Key
     error: int
     high: int
@@ -65,13 +77,14 @@ class FetchedPart(NamedTuple):
     log_start: int
     aborted: list[tuple[int, int]] | None
     records: bytes
+    topic_id: UUID | None = None
 
 
-def parse_header(frame: memoryview) -> tuple[int, int, int]:
-    """(api, correlation id, where the body begins)."""
-    api, _, correlation = _HEAD.unpack_from(frame)
+def parse_header(frame: memoryview) -> tuple[int, int, int, int]:
+    """(api, version, correlation id, where the body begins)."""
+    api, version, correlation = _HEAD.unpack_from(frame)
     (size,) = _INT16.unpack_from(frame, 8)
-    return api, correlation, 10 + max(0, size)
+    return api, version, correlation, 10 + max(0, size)
 
 
 def _string(frame: memoryview, at: int) -> tuple[str | None, int]:
@@ -101,12 +114,14 @@ def parse_produce_request(frame: memoryview, at: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, timeout_ms, batches)
 
 
-def parse_fetch_request(frame: memoryview, at: int) -> FetchRequest:
+def parse_fetch_request(frame: memoryview, at: int, version: int) -> FetchRequest:
+    if version == FETCH_BY_ID_VERSION:
+        return _parse_fetch_by_id(frame, at)
     (_, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch) = (
         _FETCH_HEAD.unpack_from(frame, at)
     )
     at += _FETCH_HEAD.size
-    wanted: dict[Key, tuple[int, int, int]] = {}
+    wanted: dict[Asked, tuple[int, int, int]] = {}
     (topics,) = _INT32.unpack_from(frame, at)
     at += 4
     for _ in range(topics):
@@ -117,7 +132,7 @@ def parse_fetch_request(frame: memoryview, at: int) -> FetchRequest:
             number, epoch, offset, _, most = _WANTED.unpack_from(frame, at)
             at += _WANTED.size
             wanted[topic or "", number] = (epoch, offset, most)
-    forgotten: list[Key] = []
+    forgotten: list[Asked] = []
     (topics,) = _INT32.unpack_from(frame, at)
     at += 4
     for _ in range(topics):
@@ -127,8 +142,63 @@ def parse_fetch_request(frame: memoryview, at: int) -> FetchRequest:
         at += 4 + 4 * count
         forgotten += [(topic or "", number) for number in numbers]
     return FetchRequest(
-        max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, wanted, forgotten
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation,
+        session_id,
+        session_epoch,
+        wanted,
+        forgotten,
+        by_id=False,
     )
+
+
+def _parse_fetch_by_id(frame: memoryview, at: int) -> FetchRequest:
+    at = _no_tags(frame, at)
+    _, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch = (
+        _FETCH_HEAD.unpack_from(frame, at)
+    )
+    wanted: dict[Asked, tuple[int, int, int]] = {}
+    topics, at = _compact_count(frame, at + _FETCH_HEAD.size)
+    for _ in range(topics):
+        topic_id = UUID(bytes=bytes(frame[at : at + 16]))
+        count, at = _compact_count(frame, at + 16)
+        for _ in range(count):
+            number, epoch, offset, _, _, most = _WANTED_BY_ID.unpack_from(frame, at)
+            at = _no_tags(frame, at + _WANTED_BY_ID.size)
+            wanted[topic_id, number] = (epoch, offset, most)
+        at = _no_tags(frame, at)
+    forgotten: list[Asked] = []
+    topics, at = _compact_count(frame, at)
+    for _ in range(topics):
+        topic_id = UUID(bytes=bytes(frame[at : at + 16]))
+        count, at = _compact_count(frame, at + 16)
+        forgotten += [(topic_id, n) for n in struct.unpack_from(f">{count}i", frame, at)]
+        at = _no_tags(frame, at + 4 * count)
+    size, at = _compact_count(frame, at)
+    assert _no_tags(frame, at + size) == len(frame), "a fetch request with bytes left over"
+    return FetchRequest(
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation,
+        session_id,
+        session_epoch,
+        wanted,
+        forgotten,
+        by_id=True,
+    )
+
+
+def _compact_count(frame: memoryview, at: int) -> tuple[int, int]:
+    size, at = read_unsigned(frame, at, 5)
+    return size - 1, at
+
+
+def _no_tags(frame: memoryview, at: int) -> int:
+    assert frame[at] == 0, "a fetch request with tagged fields"
+    return at + 1
 
 
 def _by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
@@ -158,8 +228,16 @@ def encode_produced(correlation: int, parts: list[ProducedPart], throttle_ms: in
 
 
 def encode_fetched(
-    correlation: int, parts: list[FetchedPart], throttle_ms: int, error: int, session_id: int
+    correlation: int,
+    parts: list[FetchedPart],
+    throttle_ms: int,
+    error: int,
+    session_id: int,
+    *,
+    by_id: bool,
 ) -> list[bytes]:
+    if by_id:
+        return _encode_fetched_by_id(correlation, parts, throttle_ms, error, session_id)
     by_key = {part.key: part for part in parts}
     topics = _by_topic(by_key)
     out = [struct.pack(">iihii", correlation, throttle_ms, error, session_id, len(topics))]
@@ -173,4 +251,26 @@ def encode_fetched(
             )
             out += [_PAIR.pack(*each) for each in part.aborted or ()]
             out += (_TAIL.pack(-1, len(part.records)), part.records)
+    return out
+
+
+def _encode_fetched_by_id(
+    correlation: int, parts: list[FetchedPart], throttle_ms: int, error: int, session_id: int
+) -> list[bytes]:
+    topics: dict[UUID, list[FetchedPart]] = {}
+    for part in parts:
+        assert part.topic_id is not None
+        topics.setdefault(part.topic_id, []).append(part)
+    out = [struct.pack(">ixihi", correlation, throttle_ms, error, session_id)]
+    out.append(encode_unsigned(len(topics) + 1))
+    for topic_id, mine in topics.items():
+        out += (topic_id.bytes, encode_unsigned(len(mine) + 1))
+        for part in mine:
+            head = (part.key[1], part.error, part.high, part.stable, part.log_start)
+            out.append(_FETCHED_BY_ID.pack(*head))
+            out.append(encode_unsigned(0 if part.aborted is None else len(part.aborted) + 1))
+            out += [_PAIR.pack(*each) + b"\0" for each in part.aborted or ()]
+            out += (_INT32.pack(-1), encode_unsigned(len(part.records) + 1), part.records, b"\0")
+        out.append(b"\0")
+    out.append(b"\0")
     return out

@@ -177,6 +177,8 @@ class MapOracle:
                 continue  # what was copied before that was noticed is not told apart
             if place is None or not place.exact:
                 raise Finding(f"{key}: the map says {place} of {offset}, which is at {last.target}")
+            if place.offset > last.target and source.is_lost(offset):
+                continue  # a later session told that it left the record out
             if place.offset != last.target:
                 raise Finding(
                     f"{key}: the map sends {offset} to {place.offset}, an earlier copy than that at"

@@ -256,14 +256,10 @@ class Oracle:
         copies.read_ahead()
         target = base
         for first, count in runs:
-            if base >= 0 and not self._forgives(key):
-                for ahead in (0, count - 1):
-                    copy = copies.at.get(target + ahead)
-                    if copy is None or offset_of(copy.source) != first + ahead:
-                        raise Finding(
-                            f"{key}: source {first + ahead} was acknowledged at {target + ahead} of"
-                            f" the target, where {copy} is"
-                        )
+            wrong = self._wrong_place(key, first, count, target) if base >= 0 else None
+            if wrong is not None and not self._forgives(key):
+                raise Finding(wrong)
+            if base >= 0 and wrong is None:
                 copy = copies.at.get(target)
                 if copy is not None:
                     session.lives[key] = max(session.lives[key], life_of(copy.source))
@@ -271,11 +267,31 @@ class Oracle:
                 if copy is not None and not (own and target >= session.ends.get(key, 0)):
                     # A crash had left it there, or it was answered when the partition had left:
                     # found, and not copied again.
-                    session.next[key] = copy.source + count
+                    # The log may have been cut off in the middle of them.
+                    session.next[key] = copies.at[target + count - 1].source + 1
                     for at in range(target, target + count):
                         self.map.finders[key, at] = session
             target += count
             session.acked[key] = self._sources[key].number(first + count, session.lives[key])
+
+    def _wrong_place(self, key: TopicPartition, first: int, count: int, target: int) -> str | None:
+        """What is wrong with source records that were acknowledged from `target` on."""
+        for ahead in (0, count - 1):
+            copy = self._copies[key].at.get(target + ahead)
+            if copy is None or offset_of(copy.source) != first + ahead:
+                return (
+                    f"{key}: source {first + ahead} was acknowledged at {target + ahead} of the"
+                    f" target, where {copy} is"
+                )
+        return None
+
+    def _copied_again(self, session: Session, key: TopicPartition, number: int) -> bool:
+        """Whether this record is the first after a loss that moved the session back."""
+        resumes = session.resumes.get(key, ())
+        return any(
+            resume <= number and self._sources[key].unexplained(resume, number) is None
+            for resume in resumes
+        )
 
     def commits(self, session: Session, key: TopicPartition, position: int) -> None:
         """A session is about to store this source offset outside transactions."""
@@ -299,6 +315,8 @@ class Oracle:
         elif loss.kind is LossKind.TRUNCATION and source.cut:
             session.lives[key] = source.life
             self._to_tell.discard(key)
+            if loss.resume is not None:
+                session.resumes.setdefault(key, set()).add(source.number(loss.resume))
         elif loss.kind is LossKind.TRUNCATION and source.life and self._may_be_blind(session, key):
             # The new topic ends before the position of the old one.
             self._excuse(key, source.life, 0, max(loss.end, loss.resume or 0))
@@ -450,7 +468,8 @@ class Oracle:
         if session.exactly_once:
             chained = None if key in session.copies_again else self._chain.get(key)
             session.copies_again.discard(key)
-            if copy.source < max(expected, chained or 0):
+            again = self._copied_again(session, key, copy.source)
+            if copy.source < max(expected, chained or 0) and not again:
                 raise Finding(
                     f"{key}: source {copy.source} is committed twice, now by {session.name}"
                 )

@@ -36,6 +36,8 @@ class Session:
     copies_again: set[TopicPartition] = field(default_factory=set)
     """Partitions that it began at a position that was stored outside transactions, of which nothing
     of it is on the target yet: others may have copied the records from there on."""
+    resumes: dict[TopicPartition, set[int]] = field(default_factory=dict)
+    """Where a loss that it reported moved it back to."""
     next: dict[TopicPartition, int] = field(default_factory=dict)
     """The number after its last record on the target."""
     alive: bool = True

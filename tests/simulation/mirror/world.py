@@ -58,6 +58,7 @@ class MirrorWorld:
         self.network = Network(self.time, chance)
         self.source = Cluster("source", self.network, chance, 2, timeline.note)
         self.target = Cluster("target", self.network, chance, 2, timeline.note)
+        self.source.fetches_by_id = seed % 4 != 0
         self.coordinator = Coordinator(self.target)
         self.access = {"source": AccessFaults(), "target": AccessFaults()}
         self.keys: list[Key] = [(TOPIC, n) for n in range(chance.randint(1, 3))]

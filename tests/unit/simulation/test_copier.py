@@ -9,6 +9,7 @@ from tests.simulation.copier.world import CopierWorld
 from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 
 _FOUND = (
+    158,
     243,
     396,
     515,
@@ -18,6 +19,7 @@ _FOUND = (
     1009,
     1396,
     1724,
+    2507,
     3145,
     3396,
     3486,

@@ -14,6 +14,7 @@ from tests.simulation.worlds import SEEDS_IN_CHECK, broken, chunks
 _FOUND = (
     *(344, 676, 1198, 1809, 2004, 2028, 3055, 4410),
     *(1270, 2020, 2050, 2799, 2958, 5199, 5716, 5850, 6207, 9344, 17002, 409),
+    *(346, 443, 978, 1133, 1266, 1303, 1713, 1719, 1864),
 )
 """Seeds that once had a finding."""
 

@@ -1,5 +1,8 @@
 """A fetch session with a source broker, and at most one fetch in flight.
 
+Topics are named by their IDs where the broker supports that (Kafka 3.1): it then never answers from
+another topic that was created under the same name since.
+
 The next fetch is sent before the batches of the last one are processed, so that the broker works in
 parallel.
 """
@@ -7,14 +10,19 @@ parallel.
 from __future__ import annotations
 
 import logging
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from connect.clients.cluster.broker_node import PATIENCE_S, BrokerNode
-from connect.clients.cluster.fetch_session import STALE_SESSION, FetchSession
+from connect.clients.cluster.fetch_session import STALE_SESSION, FetchSession, SessionRequest
 from connect.clients.config.settings import DEFAULT_MAX_PARTITION_FETCH_BYTES
 from connect.clients.errors import error_from_code
 from connect.clients.wire.channel import Channel, Response
 from connect.errors import ConnectError
+from connect.protocol.fetch_by_id import (
+    FETCH_BY_ID_VERSION,
+    encode_fetch_by_id,
+    parse_fetch_by_id,
+)
 from connect.protocol.messages import (
     FETCH_API,
     FETCH_VERSION,
@@ -23,7 +31,7 @@ from connect.protocol.messages import (
     encode_fetch,
     parse_fetch,
 )
-from connectors.mirror.copy.context import CopyContext
+from connectors.mirror.copy.context import CopyContext, MetadataChanged
 from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.throttle import Throttle
@@ -58,6 +66,18 @@ class FetchResponses(Protocol):
         """Handle a lost connection, or a fetch that the broker refused."""
 
 
+class _Limits(TypedDict):
+    """What requests by name and by ID have in common."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: int
+    session_id: int
+    session_epoch: int
+    rack: str
+
+
 class SourceNode(BrokerNode):
     """A fetch session with one source broker. `backlog`: only of partitions that are far behind.
     `held` counts its partitions that wait for memory."""
@@ -76,11 +96,14 @@ class SourceNode(BrokerNode):
     ) -> None:
         budget, settings = context.budget, context.settings
         super().__init__(node_id, context.source, settings.source, context.loop, budget.pool)
+        self._context = context
         self._budget = budget
         self._fetch = settings.fetch
         self._throttle = throttle
         self._responses = responses
         self._session = FetchSession()
+        self.by_id = False
+        """Whether the last request named topics by their IDs."""
         if not backlog:
             budget.readers += 1
         self.backlog = backlog
@@ -107,6 +130,13 @@ class SourceNode(BrokerNode):
     def needed(self) -> bool:
         return not self._session.empty
 
+    def on_connected(self) -> None:
+        assert self.channel is not None
+        by_id = self.channel.supports(FETCH_API, FETCH_BY_ID_VERSION)
+        if by_id is not self._context.source_by_id:
+            self._context.source_by_id = by_id
+            self._context.post(MetadataChanged())
+
     def want(self, partition: PartitionCopy) -> None:
         """Fetch this partition from its position on."""
         if self.other is not None and partition in self._joining:
@@ -118,6 +148,7 @@ class SourceNode(BrokerNode):
                 partition.source_epoch,
                 self._throttle.fetch_bytes_of(partition, self._usual_partition_bytes()),
                 partition.log_number,
+                partition.source_topic_id,
             ),
         )
 
@@ -187,6 +218,10 @@ class SourceNode(BrokerNode):
             size = self._throttle.fetch_size(size, self._session.smallest_request())
         if not self._budget.admit(self, size, urgent=urgent):
             return
+        by_id = self._session.has_ids and channel.supports(FETCH_API, FETCH_BY_ID_VERSION)
+        if by_id != self.by_id:
+            self._session.reset()
+            self.by_id = by_id
         request = self._session.next_request()
         self._take_joined()
         wait_ms = self._fetch.fetch_max_wait_ms
@@ -194,9 +229,21 @@ class SourceNode(BrokerNode):
             wait_ms = min(wait_ms, HELD_WAIT_MS)
         elif self._throttle.on:
             wait_ms = self._throttle.wait_ms(wait_ms)
-        body = encode_fetch(
-            request.partitions,
-            request.forgotten,
+        body = self._encode(request, wait_ms, size)
+        self._reserve(size)
+        self._note_waiting()
+        self._sent_at, self._late_s = self._loop.now(), 0.0
+        self._due_at = self._sent_at + wait_ms / 1000
+        deadline = self._due_at + self._settings.request_timeout_ms / 1000
+        try:
+            version = FETCH_BY_ID_VERSION if by_id else FETCH_VERSION
+            channel.send(FETCH_API, version, [body], len(body), deadline, self._answered)
+            self._loop.update(channel)
+        except ConnectError as error:
+            self.lose_soon(channel, error)
+
+    def _encode(self, request: SessionRequest, wait_ms: int, size: int) -> bytes:
+        most = _Limits(
             max_wait_ms=wait_ms,
             min_bytes=self._fetch.fetch_min_bytes,
             max_bytes=size,
@@ -205,16 +252,9 @@ class SourceNode(BrokerNode):
             session_epoch=request.epoch,
             rack=self._fetch.client_rack,
         )
-        self._reserve(size)
-        self._note_waiting()
-        self._sent_at, self._late_s = self._loop.now(), 0.0
-        self._due_at = self._sent_at + wait_ms / 1000
-        deadline = self._due_at + self._settings.request_timeout_ms / 1000
-        try:
-            channel.send(FETCH_API, FETCH_VERSION, [body], len(body), deadline, self._answered)
-            self._loop.update(channel)
-        except ConnectError as error:
-            self.lose_soon(channel, error)
+        if self.by_id:
+            return encode_fetch_by_id(request.partitions, request.forgotten_ids, **most)
+        return encode_fetch(request.partitions, request.forgotten, **most)
 
     def _take_joined(self) -> None:
         """Let the other session stop to fetch what the request has."""
@@ -272,7 +312,10 @@ class SourceNode(BrokerNode):
     def _answered(self, response: Response) -> None:
         self._reserve(0)
         self.waits_since = None
-        fetched = parse_fetch(response.body)
+        if self.by_id:
+            fetched = parse_fetch_by_id(response.body, self._session.names)
+        else:
+            fetched = parse_fetch(response.body)
         now = self._loop.now()
         self._fetch_ms.record((now - self._sent_at) * 1000, int(now * 1000))
         self._count_late()

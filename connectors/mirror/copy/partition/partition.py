@@ -4,9 +4,9 @@ Belongs to the copy engine's thread. Other threads see only its health (`CopyEng
 
     position ──fetch──> queue ──produce──> in flight ──ack──> acked position
 
-`target_partition.py` has the target side, `states.py` the states. `position` is derived: it follows
-the last batch queued or in flight. Only `begin_at`, `go_back`, `relocate` and acknowledgements move
-`acked_position`.
+`target_partition.py` has the target side, `stored_partition.py` what is stored, `states.py` the
+states. `position` is derived: it follows the last batch queued or in flight. Only `begin_at`,
+`go_back`, `relocate` and acknowledgements move `acked_position`.
 
 An unassigned partition is `leaving`: batches in flight finish, nothing new starts. A partition
 whose logs lost records stops (`standing`) if the user's loss policy is `fail`.
@@ -27,6 +27,7 @@ from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.copy.partition.states import CopyEvent, CopyState
+from connectors.mirror.copy.partition.stored_partition import StoredPartition
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.offsets.log_identity import LogIdentity, anchored, joined_by
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
@@ -39,7 +40,7 @@ _log_numbers = count()
 
 
 @dataclass(slots=True, eq=False)
-class PartitionCopy(TargetPartition):
+class PartitionCopy(StoredPartition):
     """One mirrored partition. `source` and `target` are (topic, partition)."""
 
     leaving: bool = False
@@ -65,10 +66,6 @@ class PartitionCopy(TargetPartition):
     before a move, or to a partition that left and came back, may be of an earlier log."""
     incoming: int | None = None
     """The end offset of fetched batches that are not queued yet; None: there are none."""
-    stored_position: int = UNKNOWN
-    """`acked_position` when it was last stored."""
-    storing_position: int = UNKNOWN
-    """The highest position that may be stored: a commit of it is open, or failed."""
     high_watermark: int = UNKNOWN
     log_start_offset: int = UNKNOWN
     acked_timestamp: int = UNKNOWN
@@ -88,6 +85,11 @@ class PartitionCopy(TargetPartition):
     """The id of the topic that replaced the source topic, until copying continues there."""
     former_source_ids: tuple[UUID, ...] = ()
     """Ids of deleted topics, newest last. A broker with old metadata may still return one."""
+    asked_by_name: bool = False
+    """Whether the source's leader was last asked for the topic's name, so that it may have answered
+    from another topic than the known one."""
+    source_refused_at: float = float("inf")
+    """Since when the leader answers that it has no topic with the known ID (monotonic seconds)."""
     epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
     """Leader epochs of the fetched batches."""
     source_checked: int = UNKNOWN
@@ -262,8 +264,9 @@ class PartitionCopy(TargetPartition):
 
     def forget_lost(self, loss: Loss) -> None:
         """Note that the loss is reported and copying continues at `loss.resume`, so that it is not
-        found again.
+        found again. The next commit stores that, even if the position is the stored one.
         """
+        self.store_facts()
         if loss.on_target:
             # The log may have lost its producer state too.
             self.pipelined_until = 0.0
@@ -279,8 +282,10 @@ class PartitionCopy(TargetPartition):
         self.epochs.cut(resume)
         self.anchors = [anchor for anchor in self.anchors if anchor[0] <= resume]
         if loss.kind is LossKind.SOURCE_RECREATED:
-            self.former_source_ids = joined_by(self.former_source_ids, self.source_topic_id)
+            others = tuple(each for each in self.former_source_ids if each != self.next_source_id)
+            self.former_source_ids = joined_by(others, self.source_topic_id)
             self.source_topic_id, self.next_source_id = self.next_source_id, None
+            self.source_refused_at = float("inf")
             self.epochs = LeaderEpochCache()
             self.anchors.clear()
 
@@ -292,6 +297,15 @@ class PartitionCopy(TargetPartition):
         self.forecast.note(now, start, position)
         seconds = self.forecast.seconds(now, start, position) if self.lag else float("inf")
         self.metrics.set_time_to_loss(max(0, position - start), seconds)
+
+    def answered_by_source(self, *, by_id: bool) -> None:
+        """Note that the source's leader has answered a fetch."""
+        self.asked_by_name = not by_id
+        self.source_refused_at = float("inf")
+
+    def refused_by_id(self, now: float) -> None:
+        """Note that the source's leader has no topic with the known ID."""
+        self.source_refused_at = min(now, self.source_refused_at)
 
     def anchored(self, target_offset: int) -> tuple[int, int] | None:
         """Return the last known (source offset, target offset) pair up to `target_offset`."""
@@ -326,21 +340,14 @@ class PartitionCopy(TargetPartition):
         """Return what the next job that starts at this position has to know of the logs."""
         return KnownLogs(self.facts(position), self.source_checked, self.target_checked)
 
-    def storing(self, position: int) -> None:
-        """Note that a commit of this position has begun."""
-        self.storing_position = max(self.storing_position, position)
-
-    def stored(self, position: int) -> None:
-        """Note that this position was stored as its source offset, and that no other commit is
-        open."""
-        self.stored_position = self.storing_position = position
-
     def learn(self, facts: LogIdentity) -> None:
         """Set the facts that were stored with this position. It may be called late, because newer
         facts are kept. The stored facts are ignored after a move."""
         if self.moves > 1:
             return
-        self.source_topic_id = facts.source_topic_id or self.source_topic_id
+        if facts.source_topic_id not in (None, self.source_topic_id):
+            self.source_topic_id = facts.source_topic_id
+            self.source_refused_at = float("inf")
         self.target_topic_id = facts.target_topic_id or self.target_topic_id
         self.former_source_ids = facts.former_source_ids or self.former_source_ids
         self.former_target_ids = facts.former_target_ids or self.former_target_ids
@@ -352,23 +359,6 @@ class PartitionCopy(TargetPartition):
             if not self.queue and not self.in_flight:
                 self.tail_start = facts.reached(self.position)
         self.source_checked = self.target_checked = UNKNOWN
-
-    @property
-    def behind_stored(self) -> bool:
-        """Whether a loss moved it back behind the source offset that is, or may be, stored. It is
-        not fetched before its position is stored: after a crash, copying would go on beyond the
-        records that it copies again."""
-        return self.acked_position < self.storing_position
-
-    @property
-    def unstored(self) -> bool:
-        """Whether it moved since its source offset was stored. Always false for a broken partition,
-        because its positions cannot be trusted.
-        """
-        return self.broken is None and (
-            self.behind_stored
-            or (self.acked_position > 0 and self.acked_position != self.stored_position)
-        )
 
     @property
     def send_held(self) -> bool:

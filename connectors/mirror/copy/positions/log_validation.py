@@ -31,6 +31,9 @@ _LOG = logging.getLogger(__name__)
 _RETRY_S = 1.0
 _ASK_TIMEOUT_S = 5.0
 
+_REFUSED_S = 10.0
+"""Brokers learn of a new topic within seconds."""
+
 _FRESH = 2
 """The next metadata response may have been requested before the event. The one after it was
 requested later."""
@@ -98,9 +101,7 @@ class LogValidation:
             return
         source = self._source.link.snapshot
         source_id = source.topic_ids.get(partition.source[0])
-        # A broker with old metadata may return a deleted topic's ID. That does not concern this
-        # log.
-        if partition.source_watched and source_id not in partition.former_source_ids:
+        if partition.source_watched and self._is_new(partition, source_id):
             if self._another_source(partition, source_id):
                 return
             epoch = source.leaders.get(partition.source, (UNKNOWN, UNKNOWN))[1]
@@ -123,6 +124,22 @@ class LogValidation:
                     partition.target,
                     _Check(partition, partition.target_end, None),
                 )
+
+    def _is_new(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
+        """Whether metadata with this ID of the source's topic concerns the present log. A broker
+        with old metadata may return a deleted topic's ID, also one that was never copied.
+
+        Which topic is there, its leader knows best. Where it is asked for the known ID, another one
+        counts only once it refuses that; and one that was taken for a deleted topic's, once it
+        refuses for long."""
+        known = partition.source_topic_id
+        if known is None or topic_id in (None, known):
+            return topic_id not in partition.former_source_ids
+        former = topic_id in partition.former_source_ids
+        if partition.asked_by_name or self._context.source_by_id is False:
+            return not former
+        refused_s = self._loop.now() - partition.source_refused_at
+        return refused_s >= (_REFUSED_S if former else 0.0)
 
     def _another_source(self, partition: PartitionCopy, topic_id: UUID | None) -> bool:
         """Handle a source topic that was deleted and re-created. It has another ID, and all its

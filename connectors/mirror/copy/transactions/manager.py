@@ -159,7 +159,7 @@ class TransactionManager:
     def relocated(self, partition: PartitionCopy) -> None:
         """Handle a partition that moved to another position because one of its logs changed."""
         self._members.relocated(partition)
-        if partition.behind_stored:
+        if partition.behind_stored or partition.facts_to_store:
             self.request()
 
     # Calls from the engine.

@@ -211,7 +211,7 @@ class OffsetsPartitions:
     def start_over(self) -> None:
         """Reset after an abort, or with a new producer."""
         for source, _ in self._storing:
-            source.stored(source.stored_position)
+            source.not_stored()
         self._storing = []
         self.members.clear()
         for partition in self.all:

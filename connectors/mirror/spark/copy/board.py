@@ -22,7 +22,7 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies, decide
 from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.range_copier import RangeProgress
-from connectors.mirror.offsets.log_identity import LogIdentity, joined_by
+from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
 from connectors.mirror.spark.copy.shard_plan import Shard, WaitingPartitions
 
@@ -138,7 +138,7 @@ class PartitionBoard:
         return gone
 
     def _moved(self, partition: SparkPartition) -> bool:
-        if self._stores and partition.behind_stored:
+        if self._stores and (partition.behind_stored or partition.facts_to_store):
             return True
         return partition.position > 0 and partition.position != partition.stored
 
@@ -232,13 +232,7 @@ class PartitionBoard:
         comes from a broker with old metadata and is ignored."""
         for partition in self._partitions.values():
             found = ids.get(partition.source[0])
-            former = partition.topic_id
-            if found is None or found == former or found in partition.former_ids:
-                continue
-            another = former is not None and partition.position != UNKNOWN
-            partition.former_ids = joined_by(partition.former_ids, former)
-            partition.topic_id = found
-            if not another:
+            if found is None or not partition.is_another(found):
                 continue
             if self._policies.decide(LossKind.SOURCE_RECREATED) is Decision.STAND:
                 self._created_again(partition, LossKind.SOURCE_RECREATED, None)
@@ -278,14 +272,12 @@ class PartitionBoard:
             loss = replace(loss, end=max(loss.end, partition.target_end))
         if partition.loss == loss:
             return
-        if loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
-            # The ID that the shard brings, or else the metadata shows next, is kept.
-            partition.former_ids = joined_by(partition.former_ids, partition.topic_id)
-            partition.topic_id = None
         self._tell(partition, loss)
 
     def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss
+        if loss.resume is not None:
+            partition.store_facts()
         # It has another place or another log than the one to compare from.
         partition.tail_start = None
         if loss.on_target:
@@ -293,6 +285,8 @@ class PartitionBoard:
             self._ask_target_end(partition)
         elif loss.kind is LossKind.SOURCE_RECREATED:
             partition.forget_source()
+            if loss.resume is not None:
+                partition.follow_source()
         partition.metrics.lost(loss.records)
         _LOG.error("%s", loss)
         self._on_loss(partition, loss)

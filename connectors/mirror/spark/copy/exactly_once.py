@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.history.recorder import TaskHistory
-from connectors.mirror.offsets.offset_sync_writer import PAGES_EVERY_S, OffsetSyncWriter, Reached
+from connectors.mirror.offsets.offset_sync_writer import PAGES_EVERY_S, OffsetSyncWriter
+from connectors.mirror.source.base_task import reached
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.partition import UNKNOWN
 from connectors.mirror.spark.copy.shards import ShardResult
@@ -60,6 +61,10 @@ class ExactlyOnceBookkeeping:
             own = progress.error if to_blame else reason
             self._board.doubt(progress.range.source, own, now)
 
+    def store_facts(self, key: TopicPartition) -> None:
+        """Store the facts about the partition's logs soon, though it has not moved."""
+        self._without_pages.add(key)
+
     def lost(self, keys: Iterable[TopicPartition], reason: str) -> None:
         """Handle partitions whose shard returned no result."""
         for key in keys:
@@ -80,9 +85,4 @@ class ExactlyOnceBookkeeping:
         self._history.reached((each, each.stored) for each in found)
         if found:
             self._on_stored([each.source for each in found if each.stored != UNKNOWN])
-            self._sync_writer.prepare(
-                [
-                    Reached(each.source, each.stored, each.log_start, each.facts(each.stored))
-                    for each in found
-                ]
-            )
+            self._sync_writer.prepare([reached(each, each.stored) for each in found])

@@ -37,12 +37,19 @@ class SparkPartition:
     stored: int = UNKNOWN
     storing: int = UNKNOWN
     """The highest position that may be stored: a commit of it is open, or failed."""
+    facts_unstored: bool = False
+    """Whether the facts beside its stored offset are missing, or would find a loss again that was
+    reported since."""
+    facts_since_storing: bool = False
+    """Whether that is since the last commit of it began."""
     end: int = UNKNOWN
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
     topic_id: UUID | None = None
     former_ids: tuple[UUID, ...] = ()
     """IDs of deleted topics. A broker that restarts may still return one of them."""
+    next_id: UUID | None = None
+    """The ID of the source's topic that was re-created, until copying continues there."""
     target_topic_id: UUID | None = None
     former_target_ids: tuple[UUID, ...] = ()
     next_target_id: UUID | None = None
@@ -155,6 +162,26 @@ class SparkPartition:
         joined.follow(epochs)
         self.epochs = joined.starts
 
+    def is_another(self, topic_id: UUID) -> bool:
+        """Whether the source's topic, which has this ID now, is another one than the copied one,
+        and that is news. An ID that was not known before is kept."""
+        if topic_id == self.topic_id or topic_id in self.former_ids:
+            return False  # A broker with old metadata may return a deleted topic's ID.
+        if self.topic_id is None or self.position == UNKNOWN:
+            self.former_ids = joined_by(self.former_ids, self.topic_id)
+            self.topic_id = topic_id
+            return False
+        before, self.next_id = self.next_id, topic_id
+        return topic_id != before
+
+    def follow_source(self) -> None:
+        """Note that copying continues in the source topic that was re-created. Until then, the
+        deleted one belongs to the position."""
+        self.former_ids = joined_by(self.former_ids, self.topic_id)
+        # None, if an executor noticed it: the ID that its shard brings, or else the metadata shows
+        # next, is kept.
+        self.topic_id, self.next_id = self.next_id, None
+
     def forget_source(self) -> None:
         """Forget what was known of the log of a source topic that was deleted."""
         self.epochs, self.source_checked = (), UNKNOWN
@@ -216,8 +243,22 @@ class SparkPartition:
         logs from here.
         """
         self.storing = max(self.storing, self.position)
+        self.facts_since_storing = False
         if self.target_end != UNKNOWN:
             self.anchors = (*self.anchors, (self.position, self.target_end))[-_ANCHORS:]
+
+    def store_facts(self) -> None:
+        """Have its source offset stored, maybe again, for the facts beside it."""
+        self.facts_unstored = self.facts_since_storing = True
+
+    @property
+    def facts_to_store(self) -> bool:
+        return self.facts_unstored and self.position != UNKNOWN
+
+    def committed(self, position: int) -> None:
+        """Note that this position was stored as its source offset."""
+        self.stored = self.storing = position
+        self.facts_unstored = self.facts_since_storing
 
     @property
     def lag(self) -> int | None:

@@ -222,6 +222,7 @@ class SparkSourceTask(BaseSourceTask):
         listing = running(self._listing)
         self._work_off(min(timeout, _TURN_S, listing.next_s()))
         running(self._sync_writer).poll()
+        self._store_left_out_facts()
         if self._lanes is not None:
             self._fatal = self._fatal or self._lanes.failure
             running(self._once).turn()
@@ -239,6 +240,20 @@ class SparkSourceTask(BaseSourceTask):
             self._lanes.turn(self._board.unsure())
         if not self._paused:
             running(self._flights).deal(self._lanes)
+
+    def _store_left_out_facts(self) -> None:
+        """Store facts that could not be written with the offsets, as the worker's engine does."""
+        late = running(self._sync_writer).take_without_facts()
+        for partition in filter(None, map(self._board.get, late)):
+            self._store_facts(partition)
+
+    def _store_facts(self, partition: SparkPartition) -> None:
+        """Have the facts about its logs stored, though its position may be the stored one."""
+        if self._once is not None:
+            self._once.store_facts(partition.source)
+        else:
+            partition.store_facts()
+            self.context.request_commit()
 
     def _forecast(self) -> None:
         """Update which partitions may lose records to retention soon: they are copied first."""
@@ -288,9 +303,10 @@ class SparkSourceTask(BaseSourceTask):
         anchor = partition.anchored(loss.first) if loss.on_target else None
         running(self._sync_writer).lost(partition.source, loss, anchor)
         running(self._history).lost(partition, loss)
-        if loss.resume is not None and self.context.transfer is None:
-            # If it moved back, it is copied once that position is stored.
-            self.context.request_commit()
+        if loss.resume is not None:
+            # The next start would report it again. If it moved back, it is copied once that
+            # position is stored.
+            self._store_facts(partition)
 
     def _work_off(self, timeout: float) -> None:
         """Run the functions that other threads posted. Waits at most `timeout` seconds for one."""
@@ -464,7 +480,7 @@ class SparkSourceTask(BaseSourceTask):
     def committed(self) -> None:
         behind = [partition for partition, _ in self._committing if partition.behind_stored]
         for partition, position in self._committing:
-            partition.stored = partition.storing = position
+            partition.committed(position)
         moved_back = [partition for partition in behind if not partition.behind_stored]
         if moved_back:
             self._board.news = True

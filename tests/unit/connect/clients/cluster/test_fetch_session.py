@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from connect.clients.cluster.fetch_session import FetchSession
 from connect.protocol.messages import FetchPartition
 
@@ -55,6 +57,34 @@ def test_a_dropped_partition_is_forgotten_once() -> None:
     assert session.next_request().forgotten == frozenset()
     assert session.requested_offset(A) is None
     assert session.requested_offset(B) == 0
+
+
+def test_a_topic_with_another_id_replaces_the_one_before_in_the_session() -> None:
+    """The broker has both by their IDs, but only one by its name."""
+    old, new = UUID(int=1), UUID(int=2)
+    session = FetchSession()
+    session.want(A, FetchPartition(7, 0, 1000, topic_id=old))
+    session.want(B, FetchPartition(7, 0, 1000, topic_id=old))
+    session.next_request()
+    session.accepted(9)
+    session.want(A, FetchPartition(0, 0, 1000, topic_id=new))
+    session.drop(B)
+    request = session.next_request()
+    assert sorted(request.forgotten_ids) == [(0, old), (1, old)]
+    assert request.forgotten == frozenset({B})
+    assert session.names == {old.bytes: "t", new.bytes: "t"}
+
+
+def test_topics_are_named_by_their_ids_once_all_are_known() -> None:
+    session = FetchSession()
+    session.want(A, at(0))
+    session.want(B, FetchPartition(0, 0, 1000, topic_id=UUID(int=1)))
+    assert not session.has_ids
+    session.drop(A)
+    assert session.has_ids
+    session.want(A, at(0))
+    session.want(A, FetchPartition(0, 0, 1000, topic_id=UUID(int=1)))
+    assert session.has_ids
 
 
 def test_a_partition_wanted_again_before_the_request_is_not_forgotten() -> None:

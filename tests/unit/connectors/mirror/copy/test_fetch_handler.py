@@ -34,6 +34,7 @@ class Source:
 
     node_id = SOURCE_BROKER
     held = 0
+    by_id = False
     silent_since = waits_since = None
     arriving_at = throttled_at = float("-inf")
 

@@ -7,65 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect.protocol.record_codec import iter_records
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.map_notes import Note, note_key
-from tests.simulation.kafka.log import ABORT, Batch
+from tests.simulation.kafka.log import Batch
 from tests.simulation.kafka.partition import SimulatedPartition
-from tests.simulation.mirror.world import MirrorWorld
-from tests.simulation.mirror.writers import SourceWriters
-
-KEY, COPY = ("t", 0), ("a.t", 0)
-_LONG_S = 1000.0
-
-
-class _World(MirrorWorld):
-    """The target loses records here, which the world's oracle knows nothing of."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.writers = SourceWriters(self.source, self.truth, lambda _: None, transactions=0.0)
-        oracle = self.oracle
-        oracle.check = oracle.read_offsets  # type: ignore[method-assign]
-        for name in ("acked", "lost", "appended"):
-            setattr(oracle, name, lambda *_: None)
-        self.syncs.on_append = lambda *_: None
-        self.commit_every(_LONG_S)
-
-    def config(self) -> dict[str, str]:
-        return {**super().config(), "mirror.loss.policy": "copy"}
-
-    @property
-    def copy(self) -> SimulatedPartition:
-        found = self.target.find(COPY)
-        assert found is not None
-        return found
-
-    def copied(self) -> set[int]:
-        """The source offsets of the target's committed records."""
-        return {
-            offset
-            for batch in self.copy.log.batches
-            if batch.marker is None and batch.fate != ABORT
-            for offset in _source_offsets(batch)
-        }
-
-    def copy_more(self, records: int, *, exactly_once: bool) -> None:
-        """A worker copies these and stores its position."""
-        self.write(KEY, records)
-        worker = self.start_worker(exactly_once=exactly_once)
-        self.drive(5.0)
-        self.stop(worker)
-        assert self.oracle.stored_position(KEY) == self.truth[KEY].end
-
-
-def _source_offsets(batch: Batch) -> list[int]:
-    return [int(record.value or b"-1") for record in iter_records(batch.data)]
+from tests.unit.connectors.mirror.source.lossy_world import COPY, KEY, LossyWorld, source_offsets
 
 
 @pytest.fixture
-def world() -> Iterator[_World]:
-    made = next(w for w in map(_World, range(100)) if len(w.keys) == 1 and w.keeps_map)
+def world() -> Iterator[LossyWorld]:
+    made = LossyWorld.made()
+    made.policy = "copy"
     yield made
     for worker in made.alive:
         worker.kill()
@@ -74,7 +26,7 @@ def world() -> Iterator[_World]:
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_crash_while_lost_records_are_copied_again_leaves_no_hole(
-    world: _World, kept: int, exactly_once: bool
+    world: LossyWorld, kept: int, exactly_once: bool
 ) -> None:
     """`kept`: so many of the target's batches stay."""
     for _ in range(3):
@@ -86,7 +38,7 @@ def test_a_crash_while_lost_records_are_copied_again_leaves_no_hole(
     def appended(partition: SimulatedPartition, batch: Batch) -> None:
         if partition.key == COPY and batch.marker is None and not again:
             world.oracle.read_offsets()
-            again.append((_source_offsets(batch)[0], world.oracle.stored_position(KEY)))
+            again.append((source_offsets(batch)[0], world.oracle.stored_position(KEY)))
             world.soon(worker.kill)
 
     world.target.on_appended = appended
@@ -101,7 +53,7 @@ def test_a_crash_while_lost_records_are_copied_again_leaves_no_hole(
     assert world.copied() == set(range(30))
 
 
-def test_facts_follow_a_lower_position(world: _World) -> None:
+def test_facts_follow_a_lower_position(world: LossyWorld) -> None:
     """The facts beside the former position say nothing of this one: the next start would not see a
     loss that came in between."""
     world.copy_more(10, exactly_once=False)

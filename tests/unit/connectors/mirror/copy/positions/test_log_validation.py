@@ -106,6 +106,7 @@ def test_an_id_of_a_deleted_topic_that_an_old_broker_names_is_not_another_creati
 ) -> None:
     """Finding 12: the whole topic would be copied twice more."""
     old, new = UUID(int=1), UUID(int=2)
+    checking.context.source_by_id = False
     partition = checking.copied_before(0, end=100)
     partition.source_topic_id = old
     checking.source.names(partition.source[0], new)
@@ -121,6 +122,47 @@ def test_an_id_of_a_deleted_topic_that_an_old_broker_names_is_not_another_creati
     checking.turn(1.0)
     assert (partition.source_topic_id, partition.searching) == (new, False)
     assert len(checking.source.asked) == asked
+
+
+@pytest.mark.parametrize("by_id", [None, True])
+def test_while_the_leader_answers_for_the_known_id_another_one_is_not_believed(
+    checking: Checking, by_id: bool | None
+) -> None:
+    """A broker with old metadata may name a topic that was there for a moment only, and of which
+    the mirror has never heard (seed 2507 of the copier's world)."""
+    known, other = UUID(int=1), UUID(int=2)
+    checking.context.source_by_id = by_id
+    partition = checking.copied_before(0, end=100)
+    partition.source_topic_id = known
+    checking.source.names(partition.source[0], other)
+    checking.source.leads(partition.source)
+    checking.checks.follow(partition)
+    checking.turn(1.0)
+    assert (partition.source_topic_id, partition.searching) == (known, False)
+    partition.refused_by_id(checking.loop.now())
+    checking.checks.follow(partition)
+    assert (partition.next_source_id, partition.searching) == (other, True)
+
+
+def test_an_id_that_was_taken_for_a_deleted_topics_counts_once_the_known_one_is_refused_for_long(
+    checking: Checking,
+) -> None:
+    """Without that the partition would be refused for ever."""
+    known, present = UUID(int=1), UUID(int=2)
+    checking.context.source_by_id = True
+    partition = checking.copied_before(0, end=100)
+    partition.source_topic_id, partition.former_source_ids = known, (present,)
+    checking.source.names(partition.source[0], present)
+    checking.source.leads(partition.source)
+    partition.refused_by_id(checking.loop.now())
+    for seconds, believed in ((5.0, False), (6.0, True)):
+        checking.clock.advance(seconds)
+        checking.checks.follow(partition)
+        assert partition.searching is believed
+    checking.turn(1.0)
+    checking.source.answers[-1].set_result({partition.source: 0})
+    checking.turn()
+    assert (partition.source_topic_id, partition.former_source_ids) == (present, (known,))
 
 
 def test_a_restart_knows_the_ids_of_deleted_topics(

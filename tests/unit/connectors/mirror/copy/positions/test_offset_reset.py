@@ -162,6 +162,7 @@ def test_what_is_known_after_a_loss_does_not_hold_for_what_was_stored_before(
     starting.turn()
     assert (partition.behind_stored, partition.unstored) == (True, True)
     assert partition.held_back, "a crash would go on at 100"
+    partition.storing(0)
     partition.stored(0)
     assert (partition.behind_stored, partition.unstored, partition.held_back) == (False,) * 3
     partition.source_topic_id = uuid4()

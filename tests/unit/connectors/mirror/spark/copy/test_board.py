@@ -173,6 +173,20 @@ def test_a_topic_created_again_begins_again() -> None:
     assert planned(made)[0].start == 0
 
 
+def test_a_commit_before_it_begins_again_names_the_deleted_topic() -> None:
+    """After a crash the next start would go on in the new topic, and leave out its records."""
+    made = board()
+    (wanted,) = planned(made)
+    old, new = uuid4(), uuid4()
+    made.topic_ids({"t": old})
+    made.reached(back(wanted, 60), 1.0, NOW_MS)
+    made.topic_ids({"t": new})
+    assert made.moved() == made.unplaced() == [the(made)]
+    assert the(made).facts(60).source_topic_id == old
+    made.place(the(made), 0)
+    assert the(made).facts(0).source_topic_id == new
+
+
 def test_a_broker_with_old_metadata_does_not_make_a_topic_new_again() -> None:
     told: list[LossKind] = []
     made = PartitionBoard(on_loss=lambda _, loss: told.append(loss.kind))
@@ -340,8 +354,10 @@ def test_facts_of_another_position_than_the_stored_one_are_not_believed() -> Non
 
 def test_where_it_is_to_stand_still_a_topic_created_again_does() -> None:
     made, told = losing(LossPolicy.FAIL)
-    for _ in range(2):
-        made.topic_ids({"t": uuid4()})
+    old, new = uuid4(), uuid4()
+    for known in (old, new, old, new):
+        made.topic_ids({"t": known})
+    assert the(made).facts(50).source_topic_id == old, "the next start has to see it, too"
     assert [loss.kind for loss in told] == [LossKind.SOURCE_RECREATED]
     assert made.unplaced() == []
     assert planned(made) == []
@@ -427,7 +443,8 @@ def test_records_are_copied_again_once_the_lower_position_is_stored(resume: int)
     assert planned(made, 100.0) == []
     assert made.moved() == [partition]
     assert partition.facts(resume).target_end == UNKNOWN
-    partition.stored = partition.storing = resume
+    partition.committing()
+    partition.committed(resume)
     (again,) = planned(made, 100.0)
     assert (again.start, again.end, made.moved()) == (resume, 100, [])
 
@@ -441,7 +458,7 @@ def test_a_position_that_may_be_stored_counts_as_stored() -> None:
     made.lost(_lost_on_target(20))
     made.reached(back(wanted, 20), 2.0, NOW_MS)
     assert planned(made, 100.0) == []
-    the(made).stored = the(made).storing = 60
+    the(made).committed(60)
     assert planned(made, 100.0) == []
     assert made.moved() == [the(made)]
 

@@ -116,6 +116,7 @@ def test_what_a_shard_saw_of_a_deleted_topic_says_nothing_of_the_next_one() -> N
     bench.board.topic_ids({KEY[0]: uuid4()})
     bench.partition.target_topic_id = uuid4()
     bench.back(KnownLogs(facts(), 4, 2))
+    bench.board.place(bench.partition, 0)
     assert bench.partition.epochs == bench.partition.anchors == ()
     assert (bench.partition.source_checked, bench.partition.target_checked) == (-1, -1)
 

@@ -86,6 +86,21 @@ def test_report_tells_of_it_and_goes_on_with_the_next_record() -> None:
     assert bench.losses == [loss]
 
 
+def test_the_id_of_the_new_topic_is_stored_though_nothing_is_copied() -> None:
+    """The next start would report the loss again."""
+    bench = Bench()
+    assert bench.board.moved() == []
+    bench.sees(NEW)
+    assert bench.board.moved() == [bench.partition]
+    bench.partition.committing()
+    bench.sees(uuid4())
+    bench.partition.committed(COPIED)
+    assert bench.board.moved() == [bench.partition], "that of the second loss is not stored"
+    bench.partition.committing()
+    bench.partition.committed(COPIED)
+    assert bench.board.moved() == []
+
+
 def test_fail_stops_it_and_the_next_start_still_knows_the_deleted_topic() -> None:
     bench = Bench(LossPolicy.FAIL)
     bench.sees(NEW)
