@@ -27,7 +27,7 @@ from connect.protocol.frame import (
 )
 from connect.protocol.legacy_records import read_legacy_records
 from connect.protocol.record_columns import Columns, read_batch_records
-from connect.protocol.varint import SHORT_LIMIT, SHORT_VARINTS, encode_varint, read_varint
+from connect.protocol.varint import SHORT_LIMIT, encode_varint, read_varint, short_varints
 
 __all__ = [
     "Record",
@@ -265,4 +265,4 @@ def _add_nullable(data: bytes | None, into: list[bytes]) -> None:
 
 
 def _length(size: int) -> bytes:
-    return SHORT_VARINTS[size] if size < SHORT_LIMIT else encode_varint(size)
+    return short_varints()[size] if size < SHORT_LIMIT else encode_varint(size)

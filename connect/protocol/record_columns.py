@@ -10,6 +10,7 @@ Not thread-safe: a `Columns` belongs to one call. The input buffers must not cha
 
 from __future__ import annotations
 
+import functools
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -30,10 +31,10 @@ from connect.protocol.frame import (
 )
 from connect.protocol.varint import (
     SHORT_LIMIT,
-    SHORT_VARINTS,
     encode_varint,
     read_varint,
     read_varlong,
+    short_varints,
 )
 
 __all__ = [
@@ -66,13 +67,20 @@ def _single_head(batch_length: int) -> bytes:
     return b"\0\0\0\1" + encode_varint(length) + b"\0\0\0"
 
 
-# Indexed by batchLength: the nine bytes (eight for a tiny record) that _SINGLE must find at its
-# end. A batchLength that no encoding of the record length can give has a value that no record
-# matches.
-_SINGLE_HEADS = [_single_head(n) for n in range(_SINGLE_LIMIT)]
+@functools.cache
+def _single_heads() -> Sequence[bytes]:
+    """Return, by batchLength, the nine bytes (eight for a tiny record) that _SINGLE must find at
+    its end. A batchLength that no encoding of the record length can give has a value that no record
+    matches."""
+    return [_single_head(n) for n in range(_SINGLE_LIMIT)]
 
-# Attributes (always 0: KIP-98 defines none for records) followed by the timestamp delta.
-_STAMPS = [b"\0" + encoded for encoded in SHORT_VARINTS]
+
+@functools.cache
+def _short_stamps() -> Sequence[bytes]:
+    """Return the attributes (always 0: KIP-98 defines none for records) followed by the timestamp
+    delta, by the delta as in `short_varints`."""
+    return [b"\0" + encoded for encoded in short_varints()]
+
 
 _NO_HEADER = bytes(HEADER_SIZE)
 
@@ -122,7 +130,7 @@ def read_single_records(
     index for `read_batch_records`. Raises CorruptData if an offset is not above the one before.
     """
     unpack = _SINGLE.unpack_from
-    heads = _SINGLE_HEADS
+    heads = _single_heads()
     usual, stamped = (_PLAIN, _IN_TRANSACTION), (_STAMPED, _STAMPED_IN_TRANSACTION)
     offsets, timestamps, tails = into.offsets, into.timestamps, into.tails
     previous = into.last_offset
@@ -293,14 +301,15 @@ def encode_columns(
     count = len(tails)
     base, newest = timestamps[0], max(timestamps)
     if newest - base < SHORT_LIMIT and base - min(timestamps) <= SHORT_LIMIT:
-        stamps = [_STAMPS[timestamp - base] for timestamp in timestamps]
+        short = _short_stamps()
+        stamps = [short[timestamp - base] for timestamp in timestamps]
     else:
         stamps = [b"\0" + encode_varint(to_int64(stamp - base)) for stamp in timestamps]
     leads: list[bytes] = list(map(add, stamps, _offset_deltas(count)))
     sizes = list(map(add, map(len, leads), map(len, tails)))
     lengths: Iterable[bytes]
     if max(sizes) < SHORT_LIMIT:
-        lengths = map(SHORT_VARINTS.__getitem__, sizes)
+        lengths = map(short_varints().__getitem__, sizes)
     else:
         lengths = map(encode_varint, sizes)
     pieces: Iterable[Data] = chain.from_iterable(zip(lengths, leads, tails, strict=True))
@@ -318,5 +327,5 @@ def encode_columns(
 
 def _offset_deltas(count: int) -> Sequence[bytes]:
     if count <= SHORT_LIMIT:
-        return SHORT_VARINTS[:count]
-    return [*SHORT_VARINTS[:SHORT_LIMIT], *map(encode_varint, range(SHORT_LIMIT, count))]
+        return short_varints()[:count]
+    return [*short_varints()[:SHORT_LIMIT], *map(encode_varint, range(SHORT_LIMIT, count))]

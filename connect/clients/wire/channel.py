@@ -44,7 +44,9 @@ _HEAD_BYTES = 1024
 """How many bytes are read at once at the beginning of a response: several responses to Produce
 requests."""
 
-_POOL_GRANULE = 1024 * 1024
+_POOL_GRANULE = 64 * 1024
+_SPARE_SHARE = 4
+"""A response takes a kept buffer that is larger by at most this fraction."""
 _SIZE = struct.Struct(">i")
 # In Linux's struct tcp_info: `tcpi_rtt`, in microseconds.
 _TCP_INFO_BYTES, _RTT_AT, _RTT = 104, 68, struct.Struct("=I")
@@ -55,7 +57,9 @@ _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, In
 class BufferPool:
     """Reusable response buffers, so that large responses do not need fresh memory pages.
 
-    Owned by one thread. Buffers smaller than one granule (1 MiB) are not pooled.
+    Owned by one thread. Buffers smaller than one granule (64 KiB) are not pooled. A response never
+    takes a buffer that is much larger, because the whole buffer counts as used. Those that were not
+    needed for longest are dropped first.
     """
 
     def __init__(self, max_free: int) -> None:
@@ -68,26 +72,30 @@ class BufferPool:
         """Return a buffer of at least `size` bytes."""
         if size < _POOL_GRANULE:
             return bytearray(size)
-        best: int | None = None
-        for index, candidate in enumerate(self._free):
-            fits = len(candidate) >= size
-            if fits and (best is None or len(candidate) < len(self._free[best])):
-                best = index
-        if best is not None:
-            taken = self._free.pop(best)
-            self._free_bytes -= len(taken)
-            return taken
-        return bytearray(-(-size // _POOL_GRANULE) * _POOL_GRANULE)
+        wanted = -(-size // _POOL_GRANULE) * _POOL_GRANULE
+        most = wanted + wanted // _SPARE_SHARE
+        fitting = [at for at, each in enumerate(self._free) if wanted <= len(each) <= most]
+        if fitting:
+            return self._take(min(fitting, key=lambda at: len(self._free[at])))
+        # A new buffer replaces kept ones, so that both together do not grow.
+        replaced = 0
+        while self._free and replaced < wanted:
+            replaced += len(self._take(0))
+        return bytearray(wanted)
 
     def release(self, buffer: bytearray) -> None:
         """Give a buffer back. The caller must hold no view of it."""
-        size = len(buffer)
-        while self._free and self._free_bytes > self.max_free:
-            self._free_bytes -= len(self._free.pop())
-        if size < _POOL_GRANULE or self._free_bytes + size > self.max_free:
+        if len(buffer) < _POOL_GRANULE:
             return
         self._free.append(buffer)
-        self._free_bytes += size
+        self._free_bytes += len(buffer)
+        while self._free_bytes > self.max_free:
+            self._take(0)
+
+    def _take(self, at: int) -> bytearray:
+        taken = self._free.pop(at)
+        self._free_bytes -= len(taken)
+        return taken
 
 
 @dataclass(slots=True)

@@ -142,9 +142,7 @@ class MirrorSourceTask(BaseSourceTask):
         self._beginnings = StartPositionTracker(
             self._sync_writer, self.context.connector_name, self._engine, self._clock
         )
-        self._retention = self._clients.retention(
-            f"{self.context.connector_name} task {self.context.task_index}", self._config, consumer
-        )
+        self._retention = self._clients.retention(self._config, consumer)
         self._progress = self._clients.catch_up.begin(self._clock)
         self._assign(task.task_assigned_partitions)
         self._limits = (self._config.limits, 1 / task.task_count)

@@ -88,13 +88,11 @@ class TaskClients:
         """Create the comparison of target log ends with the source after a crash."""
         return ThreadedTailLookup(source, target, read_committed=read_committed)
 
-    def retention(
-        self, name: str, config: SourceConfig, consumer: Mapping[str, str]
-    ) -> RetentionWatch | None:
+    def retention(self, config: SourceConfig, consumer: Mapping[str, str]) -> RetentionWatch | None:
         """Create the retention watch, which estimates when retention deletes records that are not
         copied yet; None: no estimates. `consumer`: Java properties of a consumer for the source.
         """
-        return RetentionWatch(name, source_admin(config.originals), consumer)
+        return RetentionWatch(config.flow, source_admin(config.originals), consumer)
 
     def fence_lanes(
         self, target: WireSettings, task_id: str, task: int, cancellation: Cancellation | None

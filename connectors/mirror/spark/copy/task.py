@@ -143,7 +143,9 @@ class SparkSourceTask(BaseSourceTask):
         flow = CopyFlow(connector, consumer, producer, lanes, plugin_path)
         self._assign(task.task_assigned_partitions)
         name = f"{self.context.connector_name}-{self.context.task_index}"
-        self._retention = RetentionWatch(name, source_admin(self._config.originals), consumer)
+        self._retention = RetentionWatch(
+            self._config.flow, source_admin(self._config.originals), consumer
+        )
         self._jobs = CopyJobs(name, config, flow, self, self._changes)
         most_s = task.connector.mirror_spark_batch_s
         unheard_s = self._changes.unheard_s

@@ -150,15 +150,40 @@ def test_small_responses_that_came_together_take_one_system_call(line: Line) -> 
     assert line.socket.reads == 1
 
 
-def test_large_responses_land_in_pooled_buffers(line: Line) -> None:
+def test_large_responses_land_in_pooled_buffers() -> None:
     pool = BufferPool(8 * MIB)
     buffer = pool.acquire(3 * MIB + 1)
-    assert len(buffer) == 4 * MIB
+    assert len(buffer) == 3 * MIB + 64 * 1024
     pool.release(buffer)
-    assert pool.acquire(2 * MIB) is buffer
+    assert pool.acquire(3 * MIB) is buffer
     small = pool.acquire(10)
     pool.release(small)
     assert pool.acquire(10) is not small
+
+
+def test_a_response_takes_no_buffer_that_is_much_larger() -> None:
+    pool = BufferPool(8 * MIB)
+    buffer = pool.acquire(4 * MIB)
+    pool.release(buffer)
+    assert len(pool.acquire(MIB)) == MIB
+
+
+def test_a_new_buffer_replaces_kept_ones() -> None:
+    pool = BufferPool(8 * MIB)
+    kept = [pool.acquire(2 * MIB) for _ in range(4)]
+    for buffer in kept:
+        pool.release(buffer)
+    pool.acquire(4 * MIB)
+    again = [pool.acquire(2 * MIB) for _ in range(4)]
+    assert sum(any(each is buffer for buffer in kept) for each in again) == 2
+
+
+def test_the_buffers_that_were_released_last_are_kept() -> None:
+    pool = BufferPool(2 * MIB)
+    old, *new = [pool.acquire(MIB) for _ in range(3)]
+    for buffer in (old, *new):
+        pool.release(buffer)
+    assert {id(pool.acquire(MIB)) for _ in range(2)} == {id(each) for each in new}
 
 
 def test_a_broker_that_answers_fast_leaves_room_for_others(line: Line) -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
 from connectors.mirror.retention.deadline import NEVER, LogState, RetentionLimits, loss_at_ms
+from connectors.mirror.retention.expected_loss import Behind, expected_loss_ms, growth
 from connectors.mirror.retention.timestamp_search import PRECISION_MS, next_stamps
-from connectors.mirror.retention.watch import Behind, expected_loss_ms, growth
 
 BEGIN_MS = 1_700_000_000_000
 KEY = ("t", 0)
