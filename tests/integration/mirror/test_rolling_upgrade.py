@@ -128,6 +128,8 @@ def test_processes_of_a_flow_are_upgraded_and_rolled_back(
         "sync.group.offsets.enabled": "true",
         "sync.group.offsets.interval.seconds": "1",
         "B.scheduled.rebalance.max.delay.ms": "500",
+        # The flow back emits heartbeats, and a process that stops may have their connector.
+        "A.scheduled.rebalance.max.delay.ms": "500",
         "B.exactly.once.source.support": once,
         "metrics.listener": f"http://{LOOPBACK}:0",
     }

@@ -56,7 +56,11 @@ def debian(cache: Path) -> Path:
             subprocess.run(
                 [*command, str(made)], check=True, capture_output=True, timeout=_DEBOOTSTRAP_S
             )
-            made.rename(tree)
+            try:
+                made.rename(tree)
+            except OSError:
+                if not tree.exists():  # Otherwise another process of the tests was faster.
+                    raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
     return tree
