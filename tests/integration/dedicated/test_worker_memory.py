@@ -41,6 +41,7 @@ def most_mb(process: GuardedProcess) -> float:
     return int(found[1]) * 1024 / 1e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", MOST_MB)
 def test_a_worker_at_full_rate_takes_little_memory(
     flow: MirroredFlow, logs: Path, tmp_path: Path, tasks: int
