@@ -20,12 +20,12 @@ __all__ = ["show_verified"]
 def show_verified(
     results: Iterable[VerifiedRange],
     ranges: Sequence[ArchivedRange],
-    path: Callable[[str], str],
+    told: Callable[[ArchivedRange], str],
     history: JobHistory,
     clock: Clock = SYSTEM_CLOCK,
 ) -> int:
-    """Show the results of these ranges as they come, then the files that differ. `path`: the whole
-    path of a file of the archive. Returns how many differ."""
+    """Show the results of these ranges as they come, then those that differ. `told`: where the
+    records of a range are. Returns how many differ."""
     found: list[VerifiedRange] = []
     began = clock.monotonic()
     history.tell(_state(ranges, found, 0.0))
@@ -38,7 +38,7 @@ def show_verified(
     finally:
         for each in found:
             if each.problem is not None:
-                print(f"{path(each.range.file or '')}: {each.problem}")
+                print(f"{told(each.range)}: {each.problem}")
     wrong = _wrong(found)
     if wrong:
         history.end("failed", f"{wrong} of {len(ranges)} ranges differ from the ledger")

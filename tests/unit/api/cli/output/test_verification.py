@@ -58,7 +58,8 @@ def test_it_shows_a_bar_the_files_that_differ_and_a_row(
     }
     results = [VerifiedRange(RANGES[0], None), VerifiedRange(RANGES[1], problem)]
     with closing(JobHistory("verification", SourceConfig.from_properties(props))) as history:
-        assert show_verified(iter(results), RANGES, "/archive/{}".format, history) == wrong
+        where = lambda each: f"/archive/{each.file}"  # noqa: E731
+        assert show_verified(iter(results), RANGES, where, history) == wrong
     assert "Verifying" in terminal.getvalue()
     assert "4 MB read, 0 MB left" in terminal.getvalue()
     told = "" if problem is None else "/archive/b.parquet: checksums differ\n"
