@@ -1,6 +1,7 @@
-"""`connect-mirror-archive`: keep a flow's topics as Parquet files, and restore them.
+"""`connect-mirror-archive`: keep a flow's topics in Parquet files or a table, and restore them.
 
     connect-mirror-archive mm2.properties --to DIRECTORY [--flow A->B] [--topics REGEX]
+                           [--format FORMAT --table TABLE]
                            [--value-schema FILE] [--key-schema FILE]
                            [--every SECONDS] [--plan] [--json FILE]
     connect-mirror-archive mm2.properties --restore DIRECTORY [--flow A->B] [--topics REGEX]
@@ -25,26 +26,12 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.copy_jobs import (
-    EXIT_REFUSED,
-    PIECE_SECONDS,
-    end_history,
-    exit_code,
-    job_state,
-    size_of,
-)
+from api.cli.jobs.archive_options import add_options, check_options
+from api.cli.jobs.copy_jobs import EXIT_REFUSED, PIECE_SECONDS, end_history, exit_code, job_state
 from api.cli.processes.exit_process import leave
-from api.cli.program import (
-    EXIT_OK,
-    UsageParser,
-    flow_arguments,
-    output_file,
-    positive,
-    run_program,
-)
+from api.cli.program import EXIT_OK, UsageParser, flow_arguments, run_program
 from api.cli.version import add_version
 from connect.errors import RetriableError
 
@@ -54,13 +41,14 @@ if TYPE_CHECKING:
     from api.cli.output.backfill import ProgressView
     from api.cli.processes.stop_signals import StopSignal
     from connect.config.java_regex import JavaRegex
+    from connectors.archive.place import WantedPlace
     from connectors.archive.session import ArchiveSession
     from connectors.mirror.backfill.job import JobOutcome
     from connectors.mirror.backfill.progress import JobProgress
     from connectors.mirror.backfill.scheduler import PartitionJob
     from connectors.mirror.history.jobs import JobHistory
 
-__all__ = ["add_options", "check_options", "command", "main", "run_archive"]
+__all__ = ["command", "main", "run_archive"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,8 +58,6 @@ ARCHIVE_PIECE_BYTES = 256 * 1000 * 1000
 RESTORE_PIECE_BYTES = 64 * 1000 * 1000
 """A piece of a restore is sent within `PIECE_SECONDS`."""
 
-PARQUET = "parquet"
-
 FAILED_ROUNDS = 5
 """With --every, the command ends with an error after so many failed rounds in a row."""
 
@@ -79,7 +65,8 @@ FAILED_ROUNDS = 5
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = UsageParser(
         prog=PROGRAM,
-        description="Archive a flow's topics as Parquet files, or restore them to its target.",
+        description="Archive a flow's topics in Parquet files or a table, or restore them to its "
+        "target.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 stopped, 78 "
         "wrong properties. Start it again to "
         "continue where it stopped.",
@@ -88,98 +75,6 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     flow_help = "flow whose source is archived, or into whose target the archive is restored; "
     flow_help += "optional if only one flow copies topics"
     return flow_arguments(parser, argv, flow_help, add_options, check_options)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that `run_archive` reads, besides `config` and `flow`."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--to",
-        metavar="DIRECTORY",
-        help="archive the source's topics into DIRECTORY, any path that Spark can write to and "
-        "that all its machines share",
-    )
-    what.add_argument(
-        "--restore",
-        metavar="DIRECTORY",
-        help="restore the archive in DIRECTORY into the flow's target, as the flow's copies",
-    )
-    what.add_argument(
-        "--verify",
-        metavar="DIRECTORY",
-        help="check that the files in DIRECTORY have the records that its ledger names",
-    )
-    parser.add_argument(
-        "--topics",
-        metavar="REGEX",
-        help="only topics whose whole name matches REGEX, a Java regular expression, including "
-        "topics that the flow does not copy (default: the flow's topics)",
-    )
-    parser.add_argument(
-        "--every",
-        type=positive,
-        metavar="SECONDS",
-        help="archive what is new in rounds with this pause, until SIGTERM (default: archive to "
-        "the ends of the logs, then end)",
-    )
-    for column in ("value", "key"):
-        parser.add_argument(
-            f"--{column}-schema",
-            type=Path,
-            metavar="FILE",
-            help=f"also keep {column}s unpacked by this Avro schema (FILE.avsc) or JSON Schema, in "
-            f"the column {column}_unpacked",
-        )
-    parser.add_argument(
-        "--no-schema-ids",
-        action="store_true",
-        help="Avro data have no schema ID before them, as Confluent's serializers write it",
-    )
-    parser.add_argument(
-        "--format",
-        default=PARQUET,
-        metavar="FORMAT",
-        help="format of the files; only parquet is supported (default: parquet)",
-    )
-    parser.add_argument(
-        "--parallel",
-        type=positive,
-        metavar="N",
-        help="number of pieces in parallel (default: as many as Spark has slots for)",
-    )
-    parser.add_argument(
-        "--piece-bytes",
-        type=size_of,
-        metavar="BYTES",
-        help="size of one piece, and about that of the largest files; a restart repeats "
-        "unfinished pieces (default: 256MB; of a restore 64MB)",
-    )
-    parser.add_argument(
-        "--plan", action="store_true", help="show what would be done, and write nothing"
-    )
-    parser.add_argument(
-        "--json",
-        type=output_file,
-        metavar="FILE",
-        help="write the state of each partition to FILE at the end of each round",
-    )
-
-
-def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
-    """End with the parser's usage error if options exclude each other."""
-    if found.to is None and found.every is not None:
-        parser.error("--every needs --to: the others end when they are done")
-    if found.to is None and (found.value_schema or found.key_schema):
-        parser.error("--value-schema and --key-schema need --to: a restore uses the bytes")
-    if found.plan and (found.every is not None or found.verify is not None):
-        other = "--every" if found.verify is None else "--verify"
-        parser.error(f"--plan and {other} exclude each other: use one of them")
-    if found.format.lower() != PARQUET:
-        parser.error(
-            f"Invalid value {found.format} for --format: the ledger of an archive names the "
-            "files of each range, and tables of other formats choose their own. Use parquet; "
-            "Spark can write its records to any table from there"
-        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -223,6 +118,7 @@ def _archive(arguments: argparse.Namespace) -> int:
         {name: read_schema(path, headed=headed) for name, path in paths.items() if path is not None}
     )
     properties = with_avro(flow.properties) if unpacking.needs_avro else flow.properties
+    wanted = _wanted(arguments)
     with ExitStack() as stack:
         session = stack.enter_context(
             closing(ArchiveSession(flow, _pattern(arguments), view.say, unpacking))
@@ -231,8 +127,9 @@ def _archive(arguments: argparse.Namespace) -> int:
             session.take_lock()
         spark = stack.enter_context(own_session(PROGRAM, properties, frames=True))
         if arguments.plan:
-            return _show_plan(arguments, session.look(spark, arguments.to), (), "Archive")
-        session.open(spark, arguments.to)
+            jobs = session.look(spark, arguments.to, wanted)
+            return _show_plan(arguments, jobs, (), "Archive")
+        session.open(spark, arguments.to, wanted)
         history = stack.enter_context(closing(JobHistory("archive", flow.config)))
         run = _ArchiveRun(arguments, session, spark, StopSignal(), view, history)
         return run.once() if arguments.every is None else run.rounds()
@@ -262,7 +159,7 @@ class _ArchiveRun:
             try:
                 if failed:
                     # The last commit may be known to the directory only.
-                    self.session.open(self.spark, self.arguments.to)
+                    self.session.open(self.spark, self.arguments.to, _wanted(self.arguments))
                 progress = self._round().progress
             except RetriableError as error:
                 failed += 1
@@ -383,7 +280,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         chosen = [each for each in ranges if each.topic in topics]
         history = stack.enter_context(closing(JobHistory("verification", flow.config)))
         results = verified(ArchiveReader(spark, store), chosen, _slots(arguments, spark)())
-        wrong = show_verified(results, chosen, store.files.path, history)
+        wrong = show_verified(results, chosen, store.place.told, history)
     if wrong:
         print(f"{wrong} of {len(chosen)} ranges differ from the ledger.")
         return EXIT_REFUSED
@@ -432,6 +329,12 @@ def _show(
             jobs, outcome.progress, outcome.stopped, output=output, title=title, after=after
         ),
     )
+
+
+def _wanted(arguments: argparse.Namespace) -> WantedPlace | None:
+    from connectors.archive.place import WantedPlace
+
+    return None if arguments.format is None else WantedPlace(arguments.format, arguments.table)
 
 
 def _pattern(arguments: argparse.Namespace) -> JavaRegex | None:

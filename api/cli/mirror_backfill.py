@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NoReturn
 
-from api.cli.copy_jobs import (
+from api.cli.jobs.copy_jobs import (
     EXIT_REFUSED,
     PIECE_SECONDS,
     end_history,

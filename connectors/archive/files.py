@@ -29,6 +29,7 @@ class ArchiveFiles:
     """Files below one directory, named by their relative paths."""
 
     def __init__(self, session: SparkSession, root: str) -> None:
+        self.session = session
         self._jvm = cast(Any, session._jvm)
         context = cast(Any, session.sparkContext._jsc)
         with self._errors("Opening", root):

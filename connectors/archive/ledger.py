@@ -49,7 +49,7 @@ class ArchivedRange:
     records, aborted records, or were removed by compaction. `lost`: offsets at the beginning of the
     range that the source had deleted before. `bytes`: of keys, values and headers as in the log.
     `checksum`: of the records (`connectors.mirror.compare.record_streams.checksum`). `file`: in the
-    archive's directory; None if the range has no records.
+    archive's directory; None if the range has no records, or they are in a table.
     """
 
     topic: str
@@ -83,7 +83,8 @@ class ArchivedRange:
 @dataclass(frozen=True, slots=True)
 class Commit:
     """The additions of one commit. `topics`: the topics that are new or have changed. `staged`:
-    where its files were written, by their final names; they are moved after the commit."""
+    where its files were written, by their final names; after the commit they are moved there, or
+    put into a table."""
 
     version: int
     at_ms: int
@@ -165,6 +166,13 @@ class Ledger:
         """Return the first archived offset; None if nothing of the partition is."""
         ranges = self.ranges.get(key)
         return ranges[0].start if ranges else None
+
+    def has_records(self, key: TopicPartition, start: int, end: int) -> bool:
+        """Whether there is a record in a range that has some of these offsets."""
+        return any(
+            each.records and each.start < end and each.end > start
+            for each in self.ranges.get(key, ())
+        )
 
     def files(self, key: TopicPartition, start: int, end: int) -> list[str]:
         """Return the files with records of these offsets, in order. `end` is exclusive."""

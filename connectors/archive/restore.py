@@ -5,15 +5,12 @@ them. Only the records come from the archive, not from the source.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 
 import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
@@ -24,10 +21,11 @@ from connect.clock import SYSTEM_CLOCK
 from connect.config.java_regex import JavaRegex
 from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.protocol.messages import TopicPartition
-from connectors.archive.errors import ArchiveRefused, DamagedArchive
-from connectors.archive.ledger import ArchivedTopic
+from connectors.archive.errors import ArchiveRefused
+from connectors.archive.ledger import ArchivedRange, ArchivedTopic
+from connectors.archive.place import OffsetRange
 from connectors.archive.restorer import RESULT, TargetSetup, piece_restorer
-from connectors.archive.rows import READ_SCHEMA
+from connectors.archive.rows import READ_COLUMNS
 from connectors.archive.store import ArchiveStore
 from connectors.archive.tails import ArchiveTails
 from connectors.mirror.backfill.cluster_facts import (
@@ -68,7 +66,6 @@ class ArchiveReader:
     """Reads an archive's records with Spark."""
 
     def __init__(self, session: SparkSession, store: ArchiveStore) -> None:
-        self._session = session
         self._store = store
         largest = max(
             (
@@ -83,27 +80,18 @@ class ArchiveReader:
         rows = max(1, min(_MOST_ROWS, _ARROW_BYTES // max(1, largest)))
         session.conf.set(_ARROW_RECORDS, str(rows))
 
-    def rows(self, ranges: Collection[tuple[TopicPartition, int, int]]) -> DataFrame | None:
+    def scans(self, ranges: Sequence[ArchivedRange]) -> Iterable[Sequence[ArchivedRange]]:
+        """Split ranges into those that are best read together, each of one partition."""
+        return self._store.place.scans(ranges)
+
+    def rows(self, ranges: Collection[OffsetRange]) -> DataFrame | None:
         """Return the rows of these ranges with READ_SCHEMA, as one task's, in the order of topic,
         partition and offset; None if the ledger has no records of them."""
-        files: list[str] = []
-        for key, start, end in ranges:
-            files += self._store.ledger.files(key, start, end)
-        if not files:
+        ledger = self._store.ledger
+        wanted = [each for each in ranges if ledger.has_records(*each)]
+        if not wanted:
             return None
-        place = self._store.files
-        wanted = reduce(
-            or_,
-            (
-                (F.col("topic") == topic)
-                & (F.col("partition") == partition)
-                & (F.col("offset") >= start)
-                & (F.col("offset") < end)
-                for (topic, partition), start, end in ranges
-            ),
-        )
-        read = self._session.read.schema(READ_SCHEMA).option("basePath", place.path("data"))
-        rows = read.parquet(*map(place.path, files)).where(wanted)
+        rows = self._store.place.rows(ledger, wanted).select(*READ_COLUMNS)
         return rows.coalesce(1).sortWithinPartitions("topic", "partition", "offset")
 
 
@@ -198,7 +186,7 @@ class RestoreSurvey:
         return self._tails
 
     def has_records(self, key: TopicPartition, first: int, end: int) -> bool:
-        return bool(self._store.ledger.files(key, first, end))
+        return self._store.ledger.has_records(key, first, end)
 
     def looked_again(self, facts: ClusterFacts) -> ClusterFacts:
         """Return the same facts: an archive loses nothing."""
@@ -221,7 +209,7 @@ class RestoreSurvey:
         topics = self._topics()
         selector = _selector(self._flow, self._pattern)
         facts = ClusterFacts()
-        self._check_files(topics)
+        self._store.place.check(self._store.ledger, topics)
         on_target = self._admin.list_topics(_TIMEOUT_S)
         counts = {topic: each.partitions for topic, each in topics.items()}
         facts.missing = plan_topics(counts, on_target, selector)
@@ -247,22 +235,6 @@ class RestoreSurvey:
                     key="--topics",
                 )
         return selected
-
-    def _check_files(self, topics: Collection[str]) -> None:
-        """Raise `DamagedArchive` if a file is missing that the ledger names."""
-        ledger, files = self._store.ledger, self._store.files
-        for key, ranges in ledger.ranges.items():
-            if key[0] not in topics:
-                continue
-            named = [each.file for each in ranges if each.file is not None]
-            folder = f"data/topic={key[0]}/partition={key[1]}"
-            there = set(files.names(folder)) if named else set()
-            for name in named:
-                if name.rpartition("/")[2] not in there:
-                    raise DamagedArchive(
-                        f"{files.path(name)} is missing, which the ledger names: restore it from "
-                        f"a copy of the directory, or leave {key[0]} out with --topics"
-                    )
 
     def _create(self, facts: ClusterFacts, topics: Mapping[str, ArchivedTopic]) -> None:
         # The broker's own timestamps would replace those of the records.

@@ -16,7 +16,14 @@ from connectors.spark.record_columns import RecordColumns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["READ_SCHEMA", "WRITE_SCHEMA", "ArchivedRecords", "RowBuffer", "records_of"]
+__all__ = [
+    "READ_COLUMNS",
+    "READ_SCHEMA",
+    "WRITE_SCHEMA",
+    "ArchivedRecords",
+    "RowBuffer",
+    "records_of",
+]
 
 _COLUMNS: Mapping[str, str] = {
     "offset": "bigint",
@@ -34,6 +41,8 @@ WRITE_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 
 READ_SCHEMA = f"{WRITE_SCHEMA}, topic string, partition int"
 """The columns of the folder `data`: topic and partition are in the names of its folders."""
+
+READ_COLUMNS = (*_COLUMNS, "topic", "partition")
 
 
 class RowBuffer:

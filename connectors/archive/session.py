@@ -14,7 +14,9 @@ from connectors.archive.errors import AnotherArchive
 from connectors.archive.files import ArchiveFiles
 from connectors.archive.groups import GroupArchive, committed_offsets
 from connectors.archive.job import ArchiveJob
+from connectors.archive.place import WantedPlace
 from connectors.archive.reader import SourceSetup
+from connectors.archive.rows import WRITE_SCHEMA
 from connectors.archive.store import ArchiveStore
 from connectors.archive.survey import SourceSurvey
 from connectors.archive.unpacking import Unpacking
@@ -58,11 +60,13 @@ class ArchiveSession:
         self.jobs: Sequence[PartitionJob] = ()
         """The partitions of the last round."""
 
-    def look(self, session: SparkSession, directory: str) -> Sequence[PartitionJob]:
+    def look(
+        self, session: SparkSession, directory: str, wanted: WantedPlace | None = None
+    ) -> Sequence[PartitionJob]:
         """Return what a round would archive, and change nothing. Raises `ArchiveRefused`, and
         `ConfigError` if there is no topic to archive."""
         cluster, alias = self._survey.cluster_id(), self._flow.config.source_cluster_alias
-        ledger = ArchiveStore.look(ArchiveFiles(session, directory), cluster, alias)
+        ledger = ArchiveStore.look(ArchiveFiles(session, directory), cluster, alias, wanted)
         return self._survey.plan(ledger).jobs
 
     def take_lock(self) -> None:
@@ -79,16 +83,22 @@ class ArchiveSession:
         self._closing.callback(self._lock.release)
         self._lock.acquire(self._say)
 
-    def open(self, session: SparkSession, directory: str) -> ArchiveStore:
-        """Open the directory, under the lock. Raises `ArchiveRefused`, and `ConfigError` for a
-        schema that Spark does not accept."""
+    def open(
+        self, session: SparkSession, directory: str, wanted: WantedPlace | None = None
+    ) -> ArchiveStore:
+        """Open the directory, under the lock. `wanted`: where its records are to be; None: where
+        they are. Raises `ArchiveRefused`, and `ConfigError` for a schema or a table that Spark does
+        not accept."""
         assert self._lock is not None, "call take_lock before open"
         self._unpacking.check(session)
         files = ArchiveFiles(session, directory)
         alias = self._flow.config.source_cluster_alias
         self._session = session
-        self._store = ArchiveStore.open(files, self._survey.cluster_id(), alias)
-        return self._store
+        store = ArchiveStore.open(files, self._survey.cluster_id(), alias, wanted)
+        rows = session.createDataFrame([], WRITE_SCHEMA)
+        store.place.prepare(self._unpacking.of(rows).schema, begun=store.ledger.version > 0)
+        self._store = store
+        return store
 
     def round(
         self,

@@ -1,22 +1,30 @@
 """The directory of an archive: its ledger, and the files that the ledger names.
 
-    archive.json           the cluster whose records it has
+    archive.json           the cluster whose records it has, and their table, if they are in one
     ledger/<version>.json  the commits (`ledger.py`)
     data/topic=.../partition=.../<first>-<end>.parquet
     _staging/              files that are not committed yet
 
 A commit's files are first written to the staging folder, then the commit is published, then they
-are moved into `data`. So `data` never has a record that the ledger does not have, wherever a crash
-stops it; opening the directory completes the moves of the last commit, and deletes the rest.
+are moved into `data`, or put into the table. So neither ever has a record that the ledger does not
+have, wherever a crash stops it; opening the directory completes the last commit, and deletes the
+rest.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from connect.clock import SYSTEM_CLOCK, Clock
-from connectors.archive.errors import AnotherArchive, DamagedArchive, NotThisCluster
+from connectors.archive.errors import (
+    AnotherArchive,
+    ArchiveRefused,
+    DamagedArchive,
+    NotThisCluster,
+)
 from connectors.archive.files import ArchiveFiles
 from connectors.archive.ledger import (
     FORMAT_VERSION,
@@ -27,6 +35,8 @@ from connectors.archive.ledger import (
     version_file,
     version_of,
 )
+from connectors.archive.place import DataFolder, RecordPlace, WantedPlace
+from connectors.archive.table import ArchiveTable, TableFormat, TableId
 
 __all__ = ["STAGING", "ArchiveStore"]
 
@@ -39,10 +49,14 @@ class ArchiveStore:
     """An opened archive. For one thread."""
 
     def __init__(
-        self, files: ArchiveFiles, about: Mapping[str, object], clock: Clock = SYSTEM_CLOCK
+        self, files: ArchiveFiles, about: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self.files = files
         self.about = about
+        table = about.get("table")
+        self.place: RecordPlace = (
+            DataFolder(files) if table is None else ArchiveTable(files, TableId(**table))
+        )
         self._clock = clock
         self._last: Commit | None = None
         self.ledger = Ledger()
@@ -52,30 +66,31 @@ class ArchiveStore:
                 self.ledger.take(self._last)
 
     @classmethod
-    def open(cls, files: ArchiveFiles, cluster: str, alias: str) -> ArchiveStore:
+    def open(
+        cls, files: ArchiveFiles, cluster: str, alias: str, wanted: WantedPlace | None = None
+    ) -> ArchiveStore:
         """Open an archive to add to it; create it if the directory is empty. Call it under the lock
         of the flow's archive. `cluster`: the ID of the source cluster; `alias`: its name, for
-        people. Raises `NotThisCluster`, `DamagedArchive`."""
+        people. `wanted`: where its records are to be; None: where they are, or in Parquet files.
+        Raises `ArchiveRefused`, and `ConfigError` if the session lacks the table's format."""
         if not files.exists(_ABOUT):
-            if files.names("data") or files.names(_LEDGER):
-                raise DamagedArchive(
-                    f"{files.root} has data but no {_ABOUT}: restore it from a copy of the "
-                    "directory, or archive to an empty one"
-                )
-            about = {"format": FORMAT_VERSION, "cluster_id": cluster, "alias": alias}
-            files.publish(_ABOUT, json.dumps(about) + "\n")
+            _begin(files, cluster, alias, wanted or WantedPlace())
         store = cls.read(files)
         store._check_cluster(cluster, alias)
+        store._check_place(wanted)
         store.recover()
         return store
 
     @classmethod
-    def look(cls, files: ArchiveFiles, cluster: str, alias: str) -> Ledger:
+    def look(
+        cls, files: ArchiveFiles, cluster: str, alias: str, wanted: WantedPlace | None = None
+    ) -> Ledger:
         """Return the ledger to which `open` would add, and change nothing. Raises as `open`."""
         if not files.exists(_ABOUT):
             return Ledger()
         store = cls.read(files)
         store._check_cluster(cluster, alias)
+        store._check_place(wanted)
         return store.ledger
 
     @classmethod
@@ -89,6 +104,8 @@ class ArchiveStore:
         try:
             about = json.loads(files.read(_ABOUT))
             assert isinstance(about["cluster_id"], str)
+            if "table" in about:
+                TableFormat(TableId(**about["table"]).format)
         except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise DamagedArchive(
                 f"{files.path(_ABOUT)} cannot be read ({error!r}): restore it from a copy"
@@ -103,10 +120,20 @@ class ArchiveStore:
                 "directory"
             )
 
+    def _check_place(self, wanted: WantedPlace | None) -> None:
+        table = self.about.get("table")
+        there = WantedPlace() if table is None else WantedPlace(table["format"], table["name"])
+        if wanted not in (None, there):
+            has = "files" if there.table is None else f"table {there.table}"
+            raise ArchiveRefused(
+                f"The records of the archive in {self.files.root} are in {there.format} {has}: "
+                "archive to another directory, or leave out --format and --table"
+            )
+
     def recover(self) -> None:
-        """Complete the moves of the last commit, and delete files that were never committed."""
+        """Complete the last commit, and delete files that were never committed."""
         if self._last is not None:
-            self._move(self._last)
+            self.place.put(self._last, again=True)
         self.files.delete(STAGING)
 
     def commit(
@@ -120,7 +147,7 @@ class ArchiveStore:
         commit = Commit(
             self.ledger.version + 1,
             self._clock.now_ms(),
-            tuple(ranges),
+            tuple(map(self.place.placed, ranges)),
             self.ledger.changed(topics),
             staged,
         )
@@ -131,14 +158,19 @@ class ArchiveStore:
             )
         self.ledger.take(commit)
         self._last = commit
-        self._move(commit)
+        self.place.put(commit, again=False)
 
-    def _move(self, commit: Commit) -> None:
-        for name, staged in commit.staged.items():
-            if self.files.exists(staged):
-                self.files.move(staged, name)
-            elif not self.files.exists(name):
-                raise DamagedArchive(
-                    f"{self.files.path(name)} is missing, which the ledger names: restore it from "
-                    "a copy of the directory, or archive to a new one"
-                )
+
+def _begin(files: ArchiveFiles, cluster: str, alias: str, wanted: WantedPlace) -> None:
+    """Make an empty directory an archive. Raises `ArchiveRefused`, `ConfigError`."""
+    if files.names("data") or files.names(_LEDGER):
+        raise DamagedArchive(
+            f"{files.root} has data but no {_ABOUT}: restore it from a copy of the directory, or "
+            "archive to an empty one"
+        )
+    about: dict[str, Any] = {"format": FORMAT_VERSION, "cluster_id": cluster, "alias": alias}
+    if wanted.table is not None:
+        table = TableId(wanted.format, wanted.table, uuid.uuid4().hex)
+        ArchiveTable(files, table).refuse_existing()
+        about["table"] = table._asdict()
+    files.publish(_ABOUT, json.dumps(about) + "\n")

@@ -15,6 +15,7 @@ __all__ = [
     "avro_functions",
     "kafka_connector",
     "pyspark_version",
+    "table_package",
     "unsuitable_version",
 ]
 
@@ -22,6 +23,12 @@ PYSPARK_REQUIREMENT = "pyspark>=4.0.0,<4.2"
 """As pip reads it. Both 4.0 and 4.1 are tested."""
 
 _SUPPORTED = ("4.0.", "4.1.")
+_TABLE_PACKAGES = {
+    ("delta", "4.0"): "io.delta:delta-spark_2.13:4.0.0",
+    ("delta", "4.1"): "io.delta:delta-spark_4.1_2.13:4.1.0",
+    ("iceberg", "4.0"): "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",
+    ("iceberg", "4.1"): "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+}
 _VERSION = re.compile(r"""^__version__\b[^=]*=\s*["']([^"']+)["']""", re.MULTILINE)
 _CORE = re.compile(r"spark-core_[\d.]+-(.+)\.jar")
 
@@ -50,6 +57,13 @@ def kafka_connector() -> str:
 def avro_functions() -> str:
     """Return the Maven coordinates of Spark's Avro functions, in the same version as PySpark."""
     return f"org.apache.spark:spark-avro_2.13:{pyspark_version()}"
+
+
+def table_package(name: str) -> str:
+    """Return the Maven coordinates of the table format `delta` or `iceberg` for this version of
+    Spark. Those for 4.0 are tested."""
+    minor = ".".join((pyspark_version() or "").split(".")[:2])
+    return _TABLE_PACKAGES[name, minor]
 
 
 def unsuitable_version() -> str | None:

@@ -16,11 +16,38 @@ from tests.support.flows.backfills import properties_file
 from tests.support.spark.session import SMALL_EXECUTORS
 from tests.support.waiting import wait_until
 
-__all__ = ["BACKFILL", "PLAIN", "PLAIN_TUNED", "SPARK", "WORKER", "SparkSystems", "spark_systems"]
+__all__ = [
+    "BACKFILL",
+    "PLAIN",
+    "PLAIN_TUNED",
+    "SPARK",
+    "SPARK_FIELD",
+    "SPARK_SELECT",
+    "WORKER",
+    "WORKER_FIELD",
+    "SparkSystems",
+    "spark_systems",
+]
 
 WORKER, SPARK, BACKFILL = "worker", "spark", "backfill"
+SPARK_SELECT, WORKER_FIELD, SPARK_FIELD = "spark-select", "worker-field", "spark-field"
 PLAIN, PLAIN_TUNED = "plain", "plain-tuned"
 _IDLE_S = 60.0
+
+_SELECT = {
+    "mirror.transform": "SELECT topic, partition, offset, "
+    "concat(CAST(value AS STRING), '') AS value FROM records"
+}
+"""The same value, so that the copy's contents are compared."""
+
+_FIELD = {
+    "transforms": "from",
+    "transforms.from.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+    "transforms.from.static.field": "from",
+    "transforms.from.static.value": "A",
+    "mirror.transforms.value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "mirror.transforms.value.converter.schemas.enable": "false",
+}
 
 
 class SparkSystems:
@@ -39,6 +66,16 @@ class SparkSystems:
 
 def _on_spark(more: Mapping[str, str]) -> Callable[[str, str], Mapping[str, str]]:
     return lambda _alias, _codec: {"mirror.engine": "spark", **more}
+
+
+def _changed(
+    changes: Mapping[str, str], more: Mapping[str, str]
+) -> Callable[[str, str], Mapping[str, str]]:
+    """Properties of a flow that changes its records."""
+    return lambda alias, _codec: {
+        **more,
+        **{f"{alias}->target.{key}": value for key, value in changes.items()},
+    }
 
 
 def _plain(master: str, *, tuned: bool) -> Callable[[str, str], Mapping[str, str]]:
@@ -86,6 +123,19 @@ def spark_systems(
             tuning=_on_spark({"spark.master": master}),
         ),
     }
+    on_spark = {"mirror.engine": "spark", "spark.master": master}
+    for name, words, changes, more in (
+        (SPARK_SELECT, f"Spark, `{master}`, values by a SELECT", _SELECT, on_spark),
+        (WORKER_FIELD, "the worker, a field of JSON added by an SMT", _FIELD, {}),
+        (SPARK_FIELD, f"Spark, `{master}`, the same SMT", _FIELD, on_spark),
+    ):
+        found[name] = replace(
+            worker,
+            name=name,
+            words=f"copied by {words}",
+            tuning=_changed(changes, more),
+            keeps_values=changes is not _FIELD,
+        )
     clusters = {f"cluster-{count}": count for count in executors}
     with ExitStack() as stack:
         cluster: SparkCluster | None = None

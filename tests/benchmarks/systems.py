@@ -54,7 +54,7 @@ _JVM = JvmOptions(
 class System:
     """`tuning`: properties on top of the flow's, by the source's alias and the topics' codec.
     `beside`: processes that work for it and are not its children. `ends`: by itself, when all is
-    copied. `keeps_times`: the records' timestamps."""
+    copied. `keeps_times`: the records' timestamps; `keeps_values`: their values."""
 
     name: str
     words: str
@@ -63,6 +63,7 @@ class System:
     beside: Callable[[], Sequence[int]] = tuple
     ends: bool = False
     keeps_times: bool = True
+    keeps_values: bool = True
 
 
 _COPY_ONLY = {

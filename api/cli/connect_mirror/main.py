@@ -34,6 +34,7 @@ from api.cli.connect_mirror.options import (
     add_config_option,
     add_flow_option,
 )
+from api.cli.jobs import archive_options
 from api.cli.output.formats import add_output_option
 from api.cli.output.mirror_client import Output
 from api.cli.processes.exit_process import leave
@@ -156,8 +157,8 @@ COMMANDS = (
         "archive",
         "keep a flow's topics as Parquet files, or restore them",
         mirror_archive.run_archive,
-        (*_FLOW, mirror_archive.add_options),
-        mirror_archive.check_options,
+        (*_FLOW, archive_options.add_options),
+        archive_options.check_options,
         level=logging.WARNING,
     ),
     _Command(

@@ -20,12 +20,12 @@ __all__ = ["show_verified"]
 def show_verified(
     results: Iterable[VerifiedRange],
     ranges: Sequence[ArchivedRange],
-    path: Callable[[str], str],
+    told: Callable[[ArchivedRange], str],
     history: JobHistory,
     clock: Clock = SYSTEM_CLOCK,
 ) -> int:
-    """Show the results of these ranges, and the files that differ, as they come. `path`: the whole
-    path of a file of the archive. Returns how many differ."""
+    """Show the results of these ranges, and those that differ, as they come. `told`: where the
+    records of a range are. Returns how many differ."""
     found: list[VerifiedRange] = []
     began = clock.monotonic()
     history.tell(_state(ranges, found, 0.0))
@@ -33,7 +33,7 @@ def show_verified(
         for result in results:
             found.append(result)
             if result.problem is not None:
-                print(f"{path(result.range.file or '')}: {result.problem}", flush=True)
+                print(f"{told(result.range)}: {result.problem}", flush=True)
             progress.note(_key(result.range))
             history.tell(_state(ranges, found, clock.monotonic() - began))
     wrong = _wrong(found)

@@ -4,10 +4,11 @@
 
 All copy the same topic, in turns: JSON in 64 KB batches, lz4, four partitions. Another one comes
 first in each round, the first round is dropped, and the contents of each copy are compared with the
-source's. Rates and CPU are those between a tenth and nine tenths of the records, so that Spark's
-start is not in them; CPU is that of all processes: driver, executors, their Python. `live` in
---only: the latency of live records while the same mirror catches up with --catch-up records. The
-tables are for docs/contributing/spark-figures.md. Nothing else should run on the machine.
+source's, unless they are to differ. Rates and CPU are those between a tenth and nine tenths of the
+records, so that Spark's start is not in them; CPU is that of all processes: driver, executors,
+their Python. `live` in --only: the latency of live records while the same mirror catches up with
+--catch-up records. The tables are for docs/contributing/spark-figures.md. Nothing else should run
+on the machine.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from tests.benchmarks.spark_systems import (
     PLAIN,
     PLAIN_TUNED,
     SPARK,
+    SPARK_FIELD,
+    SPARK_SELECT,
     WORKER,
+    WORKER_FIELD,
     SparkSystems,
     spark_systems,
 )
@@ -44,6 +48,17 @@ from tests.benchmarks.systems import System, rotated
 _Result = TypeVar("_Result")
 
 LIVE = "live"
+_NAMES = (
+    WORKER,
+    SPARK,
+    SPARK_SELECT,
+    WORKER_FIELD,
+    SPARK_FIELD,
+    BACKFILL,
+    PLAIN,
+    PLAIN_TUNED,
+    LIVE,
+)
 LOGS = Path("build/bench-spark-engine")
 FLOW = FLOWS["json-lz4"]
 _FILL_S = 900.0
@@ -71,7 +86,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--only",
         default="",
         metavar="LIST",
-        help=f"of {WORKER},{SPARK},cluster-N,{BACKFILL},{PLAIN},{PLAIN_TUNED},{LIVE} (all)",
+        help=f"of {','.join(_NAMES)},cluster-N (all)",
     )
     return parser.parse_args(argv)
 
@@ -107,9 +122,8 @@ def _copies(
 
     def measure(system: System, turn: int) -> CopyResult:
         on.wait_idle()
-        result = measure_copy(
-            arena, FLOW, topic, filled, value_bytes, system, turn, contents[system.keeps_times]
-        )
+        wanted = contents[system.keeps_times] if system.keeps_values else None
+        result = measure_copy(arena, FLOW, topic, filled, value_bytes, system, turn, wanted)
         _say(
             f"round {turn}{'' if turn else ' (dropped)'} {system.name:11} "
             f"{result.steady_rate:11,.0f} records/s, {result.cpu_us_per_record:.2f} µs of CPU "
@@ -184,8 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     only = [name.strip() for name in arguments.only.split(",") if name.strip()]
     executors = [int(each) for each in arguments.executors.split(",")]
-    names = {WORKER, SPARK, BACKFILL, PLAIN, PLAIN_TUNED, LIVE}
-    unknown = set(only) - names - {f"cluster-{count}" for count in executors}
+    unknown = set(only) - {*_NAMES} - {f"cluster-{count}" for count in executors}
     if unknown:
         print(f"--only: there is no {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2

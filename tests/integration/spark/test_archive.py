@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from api.cli import mirror_audit
 from api.cli.connect_mirror.main import main as connect_mirror
 from connect.config.types import SecretStr
+from connect.errors import ConfigError
 from connectors.archive.errors import DamagedArchive, NotThisCluster, TopicChanged
 from connectors.archive.files import ArchiveFiles
 from connectors.archive.groups import GroupArchive
-from connectors.archive.restore import ArchiveReader
-from connectors.archive.verify import verified
+from connectors.archive.place import WantedPlace
 from connectors.mirror.backfill.errors import LaterRecordsThere
 from connectors.mirror.history.queries import flow_jobs
 from connectors.mirror.offsets.translator import GroupOffset
@@ -39,7 +39,7 @@ from tests.support.records.producing import (
     produce_transactions,
 )
 from tests.support.records.topics import create_topic, end_offset
-from tests.support.spark.archives import archive, planned, read_archive, restore
+from tests.support.spark.archives import archive, planned, problems, read_archive, restore
 from tests.support.spark.session import QUICK_JVM, SMALL_EXECUTORS, bare_python, of_flow
 from tests.support.waiting import wait_until
 
@@ -63,17 +63,6 @@ def varied(count: int, partition: int) -> list[Record]:
             [("h", b"%d" % n), ("none", None), ("h", b"\xff\x00")] if n % 4 == 0 else (),
         )
         for n in range(count)
-    ]
-
-
-def problems(spark: SparkSession, directory: Path) -> list[str]:
-    """How the files differ from the ledger."""
-    store = read_archive(directory, spark)
-    ranges = [each for found in store.ledger.ranges.values() for each in found]
-    return [
-        each.problem
-        for each in verified(ArchiveReader(spark, store), ranges, 2)
-        if each.problem is not None
     ]
 
 
@@ -266,6 +255,17 @@ def test_what_would_mix_records_is_refused(
         restore(properties, tmp_path, spark, topics=other)
     with pytest.raises(DamagedArchive, match=r"[.]parquet is missing, which the ledger names"):
         archive(properties, tmp_path, spark, topics=other)
+
+
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_a_session_without_the_format_is_told_what_it_lacks(
+    spark: SparkSession, flow: MirroredFlow, tmp_path: Path, name: str
+) -> None:
+    flow.topic()
+    reason = f"The Spark session has no {name.title()}: set spark.jars.packages to"
+    with pytest.raises(ConfigError, match=reason):
+        archive(flow.properties(), tmp_path, spark, wanted=WantedPlace(name, "t"))
+    assert not (tmp_path / "archive").exists()
 
 
 def test_a_stream_archives_new_records_until_sigterm(

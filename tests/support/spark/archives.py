@@ -11,11 +11,13 @@ from pyspark.sql import SparkSession
 from connectors.archive.engine import ArchiveEngine
 from connectors.archive.files import ArchiveFiles
 from connectors.archive.groups import GroupArchive, restore_groups
+from connectors.archive.place import WantedPlace
 from connectors.archive.restore import ArchiveReader, RestoreSurvey, restore_engine
 from connectors.archive.restorer import TargetSetup
 from connectors.archive.session import ArchiveSession
 from connectors.archive.store import ArchiveStore
 from connectors.archive.unpacking import Unpacking
+from connectors.archive.verify import verified
 from connectors.mirror.backfill.engines import PieceEngine
 from connectors.mirror.backfill.scheduler import SchedulerOptions
 from connectors.mirror.backfill.session import BackfillSession
@@ -23,7 +25,7 @@ from connectors.mirror.inspect.source_topics import topic_pattern
 from connectors.mirrormaker.flow_lookup import named_flow
 from tests.support.flows.backfills import Backfilled, properties_file
 
-__all__ = ["archive", "planned", "read_archive", "restore"]
+__all__ = ["archive", "planned", "problems", "read_archive", "restore"]
 
 
 def archive(
@@ -35,6 +37,7 @@ def archive(
     piece_bytes: int = 20_000,
     wrapped: Callable[[ArchiveEngine], ArchiveEngine] = lambda engine: engine,
     unpacking: Unpacking | None = None,
+    wanted: WantedPlace | None = None,
 ) -> ArchiveStore:
     """Archive what the source has into `directory / "archive"`. `wrapped`: something between the
     job and its engine."""
@@ -42,7 +45,7 @@ def archive(
     pattern = None if topics is None else topic_pattern(topics)
     with closing(ArchiveSession(flow, pattern, print, unpacking)) as session:
         session.take_lock()
-        store = session.open(spark, str(directory / "archive"))
+        store = session.open(spark, str(directory / "archive"), wanted)
         done = session.round(
             piece_bytes, lambda: 2, lambda: False, lambda progress: None, wrapped=wrapped
         )
@@ -62,6 +65,17 @@ def planned(
 
 def read_archive(directory: Path, spark: SparkSession) -> ArchiveStore:
     return ArchiveStore.read(ArchiveFiles(spark, str(directory / "archive")))
+
+
+def problems(spark: SparkSession, directory: Path) -> list[str]:
+    """How the files differ from the ledger."""
+    store = read_archive(directory, spark)
+    ranges = [each for found in store.ledger.ranges.values() for each in found]
+    return [
+        each.problem
+        for each in verified(ArchiveReader(spark, store), ranges, 2)
+        if each.problem is not None
+    ]
 
 
 def restore(

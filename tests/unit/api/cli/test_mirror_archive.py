@@ -27,7 +27,11 @@ def file(tmp_path: Path) -> str:
         (["--to", "x", "--every", "60", "--plan"], "--plan and --every exclude each other"),
         (["--verify", "x", "--plan"], "--plan and --verify exclude each other"),
         (["--to", "x", "--every", "0"], "use a whole number of at least 1"),
-        (["--to", "x", "--format", "delta"], "Invalid value delta for --format"),
+        (["--to", "x", "--format", "orc"], "invalid choice: 'orc'"),
+        (["--to", "x", "--format", "delta"], "--format delta or iceberg and --table TABLE need"),
+        (["--to", "x", "--table", "t"], "--format delta or iceberg and --table TABLE need"),
+        (["--to", "x", "--format", "parquet", "--table", "t"], "--table TABLE need each other"),
+        (["--restore", "x", "--table", "t"], "--format and --table need --to"),
     ],
 )
 def test_wrong_usage_is_named(

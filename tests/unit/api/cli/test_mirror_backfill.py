@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from api.cli.copy_jobs import size_of
+from api.cli.jobs.copy_jobs import size_of
 from api.cli.mirror_backfill import main, partitions_of
 from api.cli.output.backfill import ProgressView, progress_text, size_text, to_json, write_json
 from api.cli.program import EXIT_CONFIG, EXIT_USAGE

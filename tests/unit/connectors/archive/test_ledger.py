@@ -58,6 +58,9 @@ def test_ranges_follow_each_other() -> None:
     ]
     assert ledger.files(("t", 0), 30, 40) == [data_file(("t", 0), 30, 60)]
     assert ledger.files(("t", 0), 60, 90) == []
+    assert ledger.has_records(("t", 0), 29, 30)
+    assert not ledger.has_records(("t", 0), 60, 90)
+    assert not ledger.has_records(("t", 1), 0, 90)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ import pyspark
 import pytest
 
 from connectors.spark.requirements import why_no_spark
-from connectors.spark.versions import kafka_connector, pyspark_version, unsuitable_version
+from connectors.spark.versions import (
+    kafka_connector,
+    pyspark_version,
+    table_package,
+    unsuitable_version,
+)
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, version: str) -> None:
@@ -48,6 +53,10 @@ def test_spark_4_0_and_4_1_are_supported(
     monkeypatch.delenv("SPARK_HOME", raising=False)
     install(monkeypatch, tmp_path, version)
     assert unsuitable_version() is None
+    assert [table_package(name).split(":")[0] for name in ("delta", "iceberg")] == [
+        "io.delta",
+        "org.apache.iceberg",
+    ]
 
 
 @pytest.mark.parametrize("version", ["3.5.6", "4.2.0", "4.10.0"])

@@ -65,7 +65,8 @@ def test_it_shows_a_bar_the_files_that_differ_and_a_row(
         yield VerifiedRange(RANGES[1], None)
 
     with closing(JobHistory("verification", SourceConfig.from_properties(props))) as history:
-        assert show_verified(results(), RANGES, "/archive/{}".format, history) == wrong
+        where = lambda each: f"/archive/{each.file}"  # noqa: E731
+        assert show_verified(results(), RANGES, where, history) == wrong
     assert "Verifying" in terminal.getvalue()
     assert "4 MB read, 0 MB left" in terminal.getvalue()
     assert not capsys.readouterr().out
