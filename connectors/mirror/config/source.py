@@ -62,7 +62,7 @@ CONFIG_PROPERTIES_EXCLUDE = (
 )
 
 # A fetch requests an eighth of it. Twice as much copied no faster and cost more CPU per record.
-DEFAULT_COPY_BUFFER_BYTES = 20 * 1024 * 1024
+DEFAULT_COPY_BUFFER_BYTES = 24 * 1024 * 1024
 # The default grows to this on a link of 100 ms.
 _FAR_COPY_BUFFER_BYTES = 64 * 1024 * 1024
 # Large enough to make the cost per batch negligible, and small against the smallest usual

@@ -56,7 +56,7 @@ SOURCE = {
     "emit.offset-syncs.enabled": ("BOOLEAN", True),
     "heartbeats.replication.enabled": ("BOOLEAN", True),
     "metric.names.formats": ("LIST", ("legacy",)),
-    "mirror.copy.buffer.bytes": ("LONG", 20971520),
+    "mirror.copy.buffer.bytes": ("LONG", 25165824),
     "mirror.copy.merge.batch.bytes": ("INT", 262144),
     "mirror.offset.map.enabled": ("BOOLEAN", True),
     "offset-map.topic.replication.factor": ("SHORT", None),
