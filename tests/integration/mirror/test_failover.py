@@ -180,7 +180,9 @@ def test_a_group_goes_over_and_comes_back_without_reading_anything_twice(
         read += consume(flow.target_servers, group, traffic.copies, 300)
 
         status, shown, errors = client(*back, "--commit")
-        assert status == 0, errors
+        # On the source the group may have passed the markers at the end, which have no copy.
+        passed = "ahead of these offsets in 1 partitions, which were left unchanged" in shown
+        assert status == (3 if passed else 0), shown + errors
         assert "Committed for 1 groups" in shown
         read += consume(flow.source_servers, group, traffic.topics)
     assert sorted(read) == sorted(traffic.written)
