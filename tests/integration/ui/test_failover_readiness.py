@@ -4,6 +4,7 @@ through `/mirrors/{flow}/groups`, and shown in the dashboard."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.flows.mirrored import MirroredFlow, running, stop_cleanly
 from tests.support.records.groups import commit, wait_group
 from tests.support.records.producing import Record, numbered, produce
-from tests.support.records.topics import alter_topic
+from tests.support.records.topics import admin, alter_topic, topic_names
 from tests.support.served import health_of, page
 from tests.support.ui.dashboard_page import assert_accessible, picture
 from tests.support.waiting import wait_until
@@ -31,8 +32,19 @@ FRAUD = 16
 Groups = dict[str, dict[str, Any]]
 
 
+def delete_former(servers: str) -> None:
+    former = {name for name in topic_names(servers) if re.search(r"^shop\.|paris|tokyo", name)}
+    if former:
+        for deleted in admin(servers).delete_topics(sorted(former)).values():
+            deleted.result(SOON_S)
+        wait_until(lambda: not former & topic_names(servers), SOON_S, "the deletion")
+
+
 @pytest.fixture(scope="module")
 def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> MirroredFlow:
+    # The names are in pictures, so they are the same when this process runs the module again.
+    for servers in (source_cluster.bootstrap_servers, target_cluster.bootstrap_servers):
+        delete_former(servers)
     return MirroredFlow(source_cluster, target_cluster, "shop", "paris", "tokyo")
 
 
