@@ -33,6 +33,7 @@ REASONS = {
     "installs packages",
     "needs Prometheus",
     "the address is yours",
+    "the jars are downloaded",
     "needs Docker",
     "needs Kubernetes",
     "needs a container builder",
