@@ -173,7 +173,7 @@ class ArchiveTable:
 
     def _lacks(self, commit: Commit) -> bool:
         """Whether none of the commit's records is here."""
-        folder = next(iter(commit.staged.values())).rpartition("/")[0]
+        folder = _staging_folder(commit)
         there = set(self._files.names(folder))
         if not all(each.rpartition("/")[2] in there for each in commit.staged.values()):
             return False  # They are deleted only once they are here.
@@ -184,7 +184,7 @@ class ArchiveTable:
     def _staged(self, commit: Commit) -> DataFrame:
         """Return the rows of the commit's files, with the columns of the table."""
         files = {each.rpartition("/")[2]: name for name, each in commit.staged.items()}
-        folder = next(iter(commit.staged.values())).rpartition("/")[0]
+        folder = _staging_folder(commit)
         places = []
         for file, name in files.items():
             _, topic, partition, _ = name.rsplit("/", 3)
@@ -281,6 +281,11 @@ class ArchiveTable:
             raise ConfigError(
                 f"Table {self._table.name}: {first_line(error)}", key="--table"
             ) from error
+
+
+def _staging_folder(commit: Commit) -> str:
+    """Return the folder in which the files of a commit with records were written."""
+    return next(iter(commit.staged.values())).rpartition("/")[0]
 
 
 def _full(columns: StructType) -> StructType:
