@@ -66,7 +66,7 @@ def encode_plain(value: object) -> bytes | None:
     texts as keys, lists, texts, integers, doubles, booleans, bytes and None. None: it is not."""
     try:
         text = _QUICK.text(value)
-        if "\\u" in text or not (text.isascii() or _NEEDS_PAIR.search(text) is None):
+        if "\\u" in text or (not text.isascii() and _NEEDS_PAIR.search(text)):
             text = _PLAIN.text(value)
         return text.encode()
     except ConnectError:
