@@ -32,12 +32,13 @@ _TIMEOUT_S = 30.0
 @dataclass(frozen=True, slots=True)
 class LiveFlow:
     """A running flow. `assigned`: the partitions of its tasks. `takes`: whether it would start to
-    copy a source topic. `paused`: its tasks copy nothing until it is resumed."""
+    copy a source topic. `paused`: the names of its connectors that do nothing until they are
+    resumed."""
 
     members: Sequence[GroupPeer]
     assigned: frozenset[TopicPartition]
     takes: Callable[[str], bool]
-    paused: bool = False
+    paused: frozenset[str] = frozenset()
 
     def copies(self, key: TopicPartition) -> bool:
         """Whether a task copies this partition or would start to."""
@@ -64,7 +65,9 @@ def look_at_flow(flow: DedicatedFlow) -> LiveFlow:
         running = SourceConfig.from_properties(state.raw_connector_config(name) or {})
     except ConfigError:
         running = flow.config
-    paused = state.target_state(name) is TargetState.PAUSED
+    paused = frozenset(
+        each for each in state.connectors() if state.target_state(each) is TargetState.PAUSED
+    )
     return LiveFlow(members, assigned, _takes(running), paused)
 
 

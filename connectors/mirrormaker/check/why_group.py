@@ -10,11 +10,15 @@ from connect.clients.errors import not_authorized
 from connect.clients.groups.consumer_groups import ConsumerGroups
 from connect.clock import Deadline
 from connect.config.java_regex import literal_regex
+from connect.config.worker import WorkerConfig
 from connect.errors import ConnectError
 from connectors.mirror.config.clients import checkpoint_source_admin, checkpoint_target_admin
 from connectors.mirror.failover import MoveClusters, MovedOffset, MovePlan, plan_move
 from connectors.mirror.filters import DefaultGroupFilter, group_filter
+from connectors.mirror.inspect.flow import DedicatedFlow
+from connectors.mirror.inspect.running_flow import look_at_flow
 from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
+from connectors.mirrormaker.check.why_running import paused_step, workers_step
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
 from connectors.mirrormaker.flow_plans import CHECKPOINT, plan_flows, resolved_source_config
@@ -58,12 +62,14 @@ def why_group(config: MirrorMakerConfig, flow: Flow, group: str) -> Explanation:
     if not found.add(enabled_step(config, flow)):
         return found
     plan = next(plan for plan in plan_flows(config) if plan.name == str(flow))
-    props = {**resolved_source_config(config, plan), **plan.connectors.get(CHECKPOINT, {})}
+    source = resolved_source_config(config, plan)
+    props = {**source, **plan.connectors.get(CHECKPOINT, {})}
+    worker = WorkerConfig.from_properties(config.worker_config(*flow))
     for step in _settings(config, flow, props, group, emits=CHECKPOINT in plan.connectors):
         if not found.add(step):
             return found
     try:
-        _look(found, props, flow, group)
+        _look(found, DedicatedFlow(str(flow), source, worker), props, flow, group)
     except ConnectError as error:
         found.add(Step("Do both clusters answer?", Verdict.STOP, str(error)))
     return found
@@ -113,12 +119,20 @@ def _selected(config: MirrorMakerConfig, flow: Flow, props: Mapping[str, str], g
     return Step(question, Verdict.STOP, answer, key, line, remedy)
 
 
-def _look(found: Explanation, props: Mapping[str, str], flow: Flow, group: str) -> None:
+def _look(
+    found: Explanation,
+    dedicated: DedicatedFlow,
+    props: Mapping[str, str],
+    flow: Flow,
+    group: str,
+) -> None:
     """Add the steps that need facts from both clusters. Raises `ConnectError`."""
     deadline = Deadline(_TIMEOUT_S)
     plan = plan_move(MoveClusters(props, None), literal_regex(group), deadline, live=True)
     if not found.add(_on_source(plan, flow, group)):
         return
+    for step in _running(dedicated, flow.target):
+        found.add(step)
     with closing(ConsumerGroups(checkpoint_target_admin(props))) as target:
         listing = target.list_groups(deadline, [group]).get(group)
     question = f"Is the group without members on {flow.target}?"
@@ -144,6 +158,18 @@ def _on_source(plan: MovePlan, flow: Flow, group: str) -> Step:
     answer = f"no: {flow.source} has no group {group}, or all its topics are not mirrored"
     remedy = "connect-mirror why TOPIC says why a topic is not mirrored"
     return Step(question, Verdict.STOP, answer, remedy=remedy)
+
+
+def _running(flow: DedicatedFlow, target: str) -> list[Step]:
+    """Say whether workers emit the flow's checkpoints. Offsets are translated here without them."""
+    try:
+        live = look_at_flow(flow)
+    except ConnectError as error:
+        return [Step("Do workers run the flow?", Verdict.WARN, f"not known: {error}")]
+    steps = [workers_step(flow, target, live, without=Verdict.WARN)]
+    if CHECKPOINT in live.paused:
+        steps.append(paused_step("offsets are not translated, nor committed on the target"))
+    return steps
 
 
 def translated(rows: Sequence[MovedOffset], flow: Flow) -> list[Step]:

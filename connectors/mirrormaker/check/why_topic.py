@@ -24,6 +24,7 @@ from connectors.mirror.topics.provenance_topic import FlowTopics
 from connectors.mirror.topics.selection import Selection, Skip, SkipReason, TopicSelector
 from connectors.mirrormaker.check.loops import loop_step
 from connectors.mirrormaker.check.why import Explanation, Step, Verdict, deciding_key, enabled_step
+from connectors.mirrormaker.check.why_running import paused_step, workers_step
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
 from connectors.mirrormaker.flow_plans import SOURCE, plan_flows, resolved_source_config
@@ -39,13 +40,6 @@ SLOW_ANSWER_S = 1.0
 _LOSSES_MS = 24 * 3_600_000
 _TIMEOUT_S = 30.0
 _SHOWN = 5
-
-_PAUSED = Step(
-    "Is the flow paused?",
-    Verdict.WARN,
-    "yes: its tasks copy nothing until it is resumed",
-    remedy="Resume it with connect-mirror resume; connect-mirror history says who paused it",
-)
 
 RunningPartition = Mapping[str, Any]
 """A partition as `/mirrors/{flow}/lag` of a running mirror describes it."""
@@ -135,10 +129,10 @@ class _Topic:
                 return
         if not self._found.add(self._loop(topic, partitions, source, target)):
             return
-        if not self._found.add(self._workers(live)):
+        if not self._found.add(workers_step(self._dedicated, self._flow.target, live)):
             return
-        if live.paused:
-            self._found.add(_PAUSED)
+        if self._source_config.name in live.paused:
+            self._found.add(paused_step("its tasks copy nothing"))
         if not self._found.add(self._created(topic, partitions, target_topics)):
             return
         self._found.add(self._assigned(topic, partitions, live))
@@ -236,16 +230,6 @@ class _Topic:
             Selection({topic: partitions}, ()),
         )
         return loop_step(self._source_config, topics, self._key("mirror.provenance.enabled"))
-
-    def _workers(self, live: LiveFlow) -> Step:
-        question = "Do workers run the flow?"
-        group = self._dedicated.group
-        if live.members:
-            count = len(live.members)
-            return Step(question, Verdict.OK, f"yes, {count} in group {group}")
-        answer = f"no: group {group} on {self._flow.target} has no members, or the flow is stopped"
-        remedy = "Start connect-mirror run, or resume the flow with connect-mirror resume"
-        return Step(question, Verdict.STOP, answer, remedy=remedy)
 
     def _created(self, topic: str, partitions: int, target_topics: Mapping[str, int]) -> Step:
         remote = self._selector.remote(topic)

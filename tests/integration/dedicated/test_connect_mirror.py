@@ -19,7 +19,9 @@ from deploy.brokers.ports import LOOPBACK, PortLease
 from tests.support.deployment.monitoring import alert_metrics, dashboard_metrics
 from tests.support.flows.mirrored import MirroredFlow, running
 from tests.support.properties_files import properties_text
+from tests.support.records.groups import commit
 from tests.support.records.producing import numbered, produce
+from tests.support.records.topics import unique
 from tests.support.served import health_of, page
 from tests.support.waiting import wait_until
 
@@ -64,6 +66,9 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
         assert before["flows"][0]["backlog"]["seconds"] == 5.0
         code, [why] = ask(path, "why", "--topic", topic)
         assert (code, why["steps"][-1]["question"]) == (3, "Do workers run the flow?")
+        group = unique("g")
+        commit(flow.source_servers, group, {(topic, 0): 40})
+        assert "Do workers run the flow?" in _wrong(path, group)
 
         with running(properties, tmp_path, logs / "mirror.log"):
             flow.wait_records(topic, [50, 0])
@@ -102,6 +107,9 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
             code, [why] = ask(path, "why", "--topic", topic)
             wrong = [each["question"] for each in why["steps"] if each["verdict"] != "ok"]
             assert (code, wrong) == (3, ["Is the flow paused?"])
+            told = _wrong(path, group)
+            assert "Is the flow paused?" in told
+            assert "Do workers run the flow?" not in told
             code, done = ask(path, "resume")
             assert set(done["connectors"].values()) == {"PAUSED"}
             wait_until(lambda: states(path) == {"RUNNING"}, 60, "the end of the pause")
@@ -111,6 +119,12 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
                 who = f"{getpass.getuser()} on {socket.gethostname()}"
                 says = f"{who}: connect-mirror {command} {flow.a}->{flow.b}: "
                 assert changes[command].startswith(says)
+
+
+def _wrong(path: Path, group: str) -> list[str]:
+    """Return the questions about a group whose answers are not as wanted."""
+    _, [why] = ask(path, "why", "--group", group)
+    return [each["question"] for each in why["steps"] if each["verdict"] != "ok"]
 
 
 def states(path: Path) -> set[str]:

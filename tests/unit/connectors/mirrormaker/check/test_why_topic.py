@@ -19,6 +19,7 @@ from connectors.mirror.history.rows import EventRow, FlowTask
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import LiveFlow
 from connectors.mirrormaker.check.why import Explanation, Step
+from connectors.mirrormaker.check.why_running import workers_step
 from connectors.mirrormaker.check.why_topic import _running_steps, _Seen, _Topic, why_topic
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import Flow
@@ -164,7 +165,8 @@ def test_a_topic_that_is_copied_already_keeps_a_name_that_others_would_have(
 )
 def test_whether_workers_run_it(build: Build, printed: Printed, members: int, told: str) -> None:
     peers = [GroupPeer(str(number), "mirror", "/host") for number in range(members)]
-    assert printed(build()._workers(LiveFlow(peers, frozenset(), lambda _: True))) == told
+    live = LiveFlow(peers, frozenset(), lambda _: True)
+    assert printed(workers_step(build()._dedicated, "b", live)) == told
 
 
 @pytest.mark.parametrize(
