@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from connect.data.schema import Field, Schema, Type, validate
 from connect.errors import DataError
@@ -50,14 +50,20 @@ class Struct:
         self._values[field.index] = value
         return self
 
-    def extended(self, schema: Schema, *, with_default: bool) -> Struct:
-        """Return a struct with the same values. The first fields of its schema are this one's.
-        Raises `DataError` if a required field has no value."""
+    def extended(
+        self, schema: Schema, added: Sequence[object] = (), *, with_default: bool
+    ) -> Struct:
+        """Return a struct with the same values. The first fields of its schema are this one's;
+        `added`: valid values of the next ones. Raises `DataError` if a required field of this one
+        has no value."""
         made = Struct(schema)
-        made._values[: len(self._values)] = self._values
-        for field, value in self.items():
-            if value is None:
-                made.put(field.name, self.value_of(field.name, with_default=with_default))
+        values = self._values
+        made._values[: len(values)] = values
+        made._values[len(values) : len(values) + len(added)] = added
+        if None in values:
+            for field, value in self.items():
+                if value is None:
+                    made.put(field.name, self.value_of(field.name, with_default=with_default))
         return made
 
     def validate(self) -> None:

@@ -246,22 +246,16 @@ def encode_tail(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
 ) -> bytes:
     """Return the part of a record that does not depend on the batch around it."""
-    parts: list[bytes] = []
-    _add_nullable(key, parts)
-    _add_nullable(value, parts)
-    parts.append(_length(len(headers)))
+    parts = [_size_of(key), key or b"", _size_of(value), value or b"", _length(len(headers))]
     for name, content in headers:
-        _add_nullable(name.encode("utf-8", "surrogateescape"), parts)
-        _add_nullable(content, parts)
+        data = name.encode("utf-8", "surrogateescape")
+        parts += (_size_of(data), data, _size_of(content), content or b"")
     return b"".join(parts)
 
 
-def _add_nullable(data: bytes | None, into: list[bytes]) -> None:
-    if data is None:
-        into.append(b"\x01")
-    else:
-        into.append(_length(len(data)))
-        into.append(data)
+def _size_of(data: bytes | None) -> bytes:
+    """Return the length of a field, which is -1 for null."""
+    return b"\x01" if data is None else _length(len(data))
 
 
 def _length(size: int) -> bytes:

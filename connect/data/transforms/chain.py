@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from connect.config.types import invalid_value
 from connect.data.converters.base import ConverterUse
@@ -52,25 +52,34 @@ class TransformStage:
 
 class TopicRoute(NamedTuple):
     """The effect of a chain on the records of one topic: the topic that they go to, and the stages
-    that may change or drop them. Without stages, keys, values and headers stay as they are."""
+    that may change or drop them. Without stages, keys, values and headers stay as they are.
+    `chain` lacks stages at its end that only rename topics. `before_names`: the topic that its
+    records have."""
 
     topic: str
     chain: TransformChain
+    before_names: str
 
 
 class TransformChain:
     """The stages in order. Used by one task's thread; its owner closes it once."""
 
-    __slots__ = ("_stages",)
+    __slots__ = ("_stages", "_steps")
 
     def __init__(self, stages: Sequence[TransformStage] = ()) -> None:
         self._stages = tuple(stages)
+        self._steps = tuple(
+            (stage.transformation.apply if stage.predicate is None else stage.apply, stage)
+            for stage in self._stages
+        )
 
     def __bool__(self) -> bool:
         return bool(self._stages)
 
-    def __iter__(self) -> Iterator[TransformStage]:
-        return iter(self._stages)
+    @property
+    def steps(self) -> Sequence[tuple[Callable[[Any], Any], TransformStage]]:
+        """The stages in order, each after the function that applies it to a record."""
+        return self._steps
 
     @property
     def parts(self) -> frozenset[ConverterUse]:
@@ -86,7 +95,7 @@ class TransformChain:
         go to differs from record to record.
         """
         stages: list[TransformStage] = []
-        changes = False
+        needed, before_names = 0, topic
         for stage in self._stages:
             applies = stage.applies(topic)
             if applies is False:
@@ -99,8 +108,9 @@ class TransformChain:
                 raise _unroutable(stage, _BY_RECORD)
             topic = after
             stages.append(stage if applies is None else replace(stage, predicate=None))
-            changes = changes or not stage.transformation.ROUTES_ONLY
-        return TopicRoute(topic, TransformChain(stages if changes else ()))
+            if not stage.transformation.ROUTES_ONLY:
+                needed, before_names = len(stages), topic
+        return TopicRoute(topic, TransformChain(stages[:needed]), before_names)
 
     def check_routes(self) -> None:
         """Raise `ConfigError` if a stage gives records of one topic different topics, whatever the

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, ParsedConfig
 from connect.data import logical
@@ -36,11 +39,12 @@ def _key(name: str, doc: str) -> ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """A field to insert: its name and its value."""
+    """A field to insert: its name, and what returns its value of a record."""
 
     name: str
     optional: bool
     what: str
+    of: Callable[[ConnectRecord], Any]
 
 
 class _InsertField(OnFields):
@@ -58,12 +62,21 @@ class _InsertField(OnFields):
     )
 
     def take(self, config: ParsedConfig) -> None:
+        self._static = config.optional_string("static.value")
+        values: dict[str, Callable[[ConnectRecord], Any]] = {
+            "topic": attrgetter("topic"),
+            "partition": attrgetter("partition"),
+            "offset": _offset,
+            "timestamp": attrgetter("timestamp_ms"),
+            "static": lambda _: self._static,
+        }
         self._insertions = [
-            _insertion(text, what)
-            for what in ("topic", "partition", "offset", "timestamp", "static")
+            _insertion(text, what, value)
+            for what, value in values.items()
             if (text := config.optional_string(f"{what}.field")) is not None
         ]
-        self._static = config.optional_string("static.value")
+        kinds = [insertion.what for insertion in self._insertions]
+        self._timestamp = kinds.index("timestamp") if "timestamp" in kinds else None
         self._with_default = config.boolean(REPLACE_NULL_WITH_DEFAULT)
         self._schemas = SchemaCache(self._extended)
         if not self._insertions:
@@ -78,40 +91,18 @@ class _InsertField(OnFields):
     def schemaless(self, record: R, value: dict[str, object]) -> R:
         updated = dict(value)
         for insertion in self._insertions:
-            inserted = self._inserted(insertion, record)
+            inserted = insertion.of(record)
             if inserted is not None or insertion.what == "topic":
                 updated[insertion.name] = inserted
         return self.with_part(record, None, copied_order(len(value), updated))
 
     def with_schema(self, record: R, value: Struct) -> R:
         schema = self._schemas.get(value.schema)
-        updated = value.extended(schema, with_default=self._with_default)
-        for insertion in self._insertions:
-            inserted = self._inserted(insertion, record)
-            if inserted is None:
-                continue
-            if insertion.what == "timestamp":
-                assert isinstance(inserted, int)
-                inserted = logical.from_ms(inserted)
-            updated.put(insertion.name, inserted)
-        return self.with_part(record, updated.schema, updated)
-
-    def _inserted(self, insertion: _Insertion, record: ConnectRecord) -> object:
-        if insertion.what == "topic":
-            return record.topic
-        if insertion.what == "partition":
-            return record.partition
-        if insertion.what == "timestamp":
-            return record.timestamp_ms
-        if insertion.what == "static":
-            return self._static
-        offset = getattr(record, "offset", None)
-        if offset is None:
-            raise DataError(
-                f"Only SinkRecord supported for [{self.PURPOSE}], found:"
-                f" org.apache.kafka.connect.source.{type(record).__name__}"
-            )
-        return offset
+        inserted = [insertion.of(record) for insertion in self._insertions]
+        if self._timestamp is not None and inserted[self._timestamp] is not None:
+            inserted[self._timestamp] = logical.from_ms(inserted[self._timestamp])
+        updated = value.extended(schema, inserted, with_default=self._with_default)
+        return self.with_part(record, schema, updated)
 
     def _extended(self, schema: Schema) -> Schema:
         builder = copy_basics(schema, SchemaBuilder.struct())
@@ -122,9 +113,19 @@ class _InsertField(OnFields):
         return builder.build()
 
 
-def _insertion(text: str, what: str) -> _Insertion:
+def _insertion(text: str, what: str, value: Callable[[ConnectRecord], Any]) -> _Insertion:
     name = text[:-1] if text.endswith(("?", "!")) else text
-    return _Insertion(name, not text.endswith("!"), what)
+    return _Insertion(name, not text.endswith("!"), what, value)
+
+
+def _offset(record: ConnectRecord) -> object:
+    offset = getattr(record, "offset", None)
+    if offset is None:
+        raise DataError(
+            f"Only SinkRecord supported for [{_InsertField.PURPOSE}], found:"
+            f" org.apache.kafka.connect.source.{type(record).__name__}"
+        )
+    return offset
 
 
 def _schema_of(insertion: _Insertion) -> Schema:

@@ -256,9 +256,9 @@ class RecordErrors(Generic[T]):
         `run`.
         """
         current = record
-        for stage in chain:
+        for apply, stage in chain.steps:
             try:
-                made = stage.apply(current)
+                made = apply(current)
             except Exception as error:  # noqa: BLE001 - plugin code; judged and reported
                 made = self._transform_again(error, original, stage, current)
             if made is None:

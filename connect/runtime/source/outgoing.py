@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from connect.data.converters.base import Converter
 from connect.data.converters.byte_array import ByteArrayConverter
 from connect.data.record import SourceRecord, as_header
@@ -26,10 +28,13 @@ class OutgoingRecords:
         transforms: TransformChain,
         converters: RecordConverters,
         errors: RecordErrors[SourceRecord],
+        names: Mapping[str, str] | None = None,
     ) -> None:
+        """`names`: the topics to which records go that have another topic after `transforms`."""
         self._transforms = transforms
         self._converters = converters
         self._errors = errors
+        self._names = names or {}
 
     def of(
         self, record: SourceRecord, original: SourceRecord | None = None
@@ -46,7 +51,7 @@ class OutgoingRecords:
             transformed = self._errors.transform(original, self._transforms, record)
         if transformed is None:
             return None
-        topic = transformed.topic
+        topic = self._names.get(transformed.topic, transformed.topic)
         headers: list[tuple[str, bytes | None]] = []
         if transformed.headers:
             headers = run(
@@ -54,6 +59,7 @@ class OutgoingRecords:
                 Stage.HEADER_CONVERTER,
                 converters.header_class,
                 self._headers,
+                topic,
                 transformed,
             )
         key = self._bytes(
@@ -102,9 +108,9 @@ class OutgoingRecords:
             return data
         return self._errors.run(original, stage, name, converter.to_bytes, topic, data, schema)
 
-    def _headers(self, record: SourceRecord) -> list[tuple[str, bytes | None]]:
+    def _headers(self, topic: str, record: SourceRecord) -> list[tuple[str, bytes | None]]:
         to_bytes = self._converters.header.to_bytes
         return [
-            (name, to_bytes(record.topic, value, schema))
+            (name, to_bytes(topic, value, schema))
             for name, value, schema in map(as_header, record.headers)
         ]

@@ -102,11 +102,11 @@ class WorkerRecordTransforms:
         return self._errors.metrics
 
     def of_topic(self, source: str, target: str) -> tuple[str, RecordTransform | None]:
-        topic, chain = self._chain.route(target)
+        topic, chain, before_names = self._chain.route(target)
         if not chain:
             return topic, None
         readers, writers = self._converters(chain.parts)
-        writes = OutgoingRecords(chain, writers, self._errors)
+        writes = OutgoingRecords(chain, writers, self._errors, {before_names: topic})
         return topic, _TopicTransform(source, target, topic, readers, writes, self._errors)
 
     def _converters(
