@@ -180,6 +180,7 @@ class KafkaStatusStore(StatusStore):
         """Create the store. `make_log` creates the log; simulations pass another one."""
         super().__init__()
         self._clock = clock
+        self._topic = topic.name
         # Guarded by `_changed`. Sends do not block, and happen under the lock to keep their order.
         self._generation = 0
         self._sequence = 0
@@ -289,7 +290,26 @@ class KafkaStatusStore(StatusStore):
         elif error is not None:
             # As in Java, the worker continues without the status, which does no harm to the
             # instance.
-            _log.error("Cannot write status %r: %s", write.key, error)
+            self._say_lost(write, error)
+
+    def _say_lost(self, write: _Write, error: BaseException) -> None:
+        """Log that a status is not written, nor tried again."""
+        if self._stopping:
+            _log.warning(
+                "Status %s was not written to topic %s before this worker stopped: %s. The worker"
+                " that takes over writes the next one",
+                write.key.decode(),
+                self._topic,
+                error,
+            )
+        else:
+            _log.error(
+                "Cannot write status %s to topic %s: %s. REST shows the status before it until the"
+                " next one is written; check the topic's configs and this worker's ACLs on it",
+                write.key.decode(),
+                self._topic,
+                error,
+            )
 
     def _say_refused(self, refused: str | None) -> None:
         """Log a refused login once, until a write succeeds or fails otherwise."""

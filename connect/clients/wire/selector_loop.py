@@ -51,6 +51,9 @@ class SelectorLoop:
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._after_each: Callable[[], None] = _nothing
         self._closed = False
+        self.polled_at = clock.monotonic()
+        """When sockets were last polled (monotonic seconds). All that they had by then is handled
+        once `turn` returns; callbacks that take long delay what came later."""
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -117,7 +120,9 @@ class SelectorLoop:
         """
         self._run_mail()
         self._run_timers()
-        for descriptor, mask in self._poller.select(min(timeout, self.due_in_s())):
+        ready = self._poller.select(min(timeout, self.due_in_s()))
+        self.polled_at = self.now()
+        for descriptor, mask in ready:
             on_event = self._handlers.get(descriptor)
             if on_event is not None:  # An earlier event may have closed the channel.
                 on_event(mask)

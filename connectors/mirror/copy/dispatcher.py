@@ -202,7 +202,8 @@ class Dispatcher:
         context = self._context
         now = context.loop.now()
         for node in self.routing.nodes:
-            node.check_deadline(now)
+            # What came since then may wait unread, because this thread converted records.
+            node.check_deadline(context.loop.polled_at)
         for source in self.routing.sources.values():
             source.look_for_bytes()
         watched = self.watched.take(self._stalls.silent(self.routing.sources))

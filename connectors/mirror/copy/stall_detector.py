@@ -79,7 +79,7 @@ class StallDetector:
 
     def silent(self, nodes: Mapping[tuple[int, bool], SourceNode]) -> list[int]:
         """Return the brokers of the source that do not respond."""
-        long_ago = self._loop.now() - self._silent_s
+        long_ago = self._loop.polled_at - self._silent_s
         return [
             number
             for (number, _), node in nodes.items()
@@ -143,7 +143,8 @@ class StallDetector:
             return None
         node = nodes.get(partition.source_key)
         waits = None if node is None else node.silent_since
-        if waits is not None and now - waits > self._silent_s and not partition.in_flight:
+        polled_at = self._loop.polled_at
+        if waits is not None and polled_at - waits > self._silent_s and not partition.in_flight:
             return (
                 f"source broker {partition.source_node} has not responded {self._ago(now, waits)}"
             )

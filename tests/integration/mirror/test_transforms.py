@@ -53,6 +53,22 @@ class Upper(Transformation):
         return moved.with_value(record.value_schema, value)
 '''
 
+SLOW = """
+import time
+from connect.sdk import ConfigDef, ConfigKey, ConfigType, Transformation
+
+class Slow(Transformation):
+    CONFIG_DEF = ConfigDef([ConfigKey("file", ConfigType.STRING)])
+
+    def take(self, config):
+        self._file = open(config.string("file"), "ab", buffering=0)
+
+    def apply(self, record):
+        time.sleep(0.002)
+        self._file.write(b".")
+        return record
+"""
+
 
 @pytest.fixture
 def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> MirroredFlow:
@@ -212,3 +228,28 @@ def test_a_transformation_of_ones_own_names_its_topics(
         stop_cleanly(mirror, log)
     values = [record.value for record in read_partition(flow.target_servers, remote)]
     assert values == [b"V%d" % n for n in range(20)]
+
+
+def test_records_that_take_long_are_transformed_once_and_hold_up_no_other_topic(
+    flow: MirroredFlow, log: Path, tmp_path: Path
+) -> None:
+    """All of them are one fetch response, which takes longer than a broker may be silent."""
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "own_slow.py").write_text(SLOW)
+    counted = tmp_path / "counted"
+    slow, other = flow.topic("orders"), flow.topic("other")
+    values = [Record(b"%04d" % number + bytes(500)) for number in range(4_000)]
+    produce(flow.source_servers, slow, values, batch_records=20)
+    stage = {"type": "own_slow.Slow", "file": str(counted), **ON_ORDERS}
+    properties = flow.properties(
+        {"B.plugin.path": str(plugins), **transforms({"slow": stage}, ORDERS)}
+    )
+    with running(properties, tmp_path, log) as mirror:
+        wait_until(lambda: counted.exists() and counted.stat().st_size, 60, "the first record")
+        produce(flow.source_servers, other, numbered(10))
+        flow.wait_records(other, [10])
+        assert end_offset(flow.target_servers, flow.remote(slow)) < len(values)
+        flow.wait_records(slow, [len(values)])
+        stop_cleanly(mirror, log)
+    assert counted.stat().st_size == len(values)

@@ -10,6 +10,7 @@ parallel.
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Protocol, TypedDict
 
 from connect.clients.cluster.broker_node import PATIENCE_S, BrokerNode
@@ -49,6 +50,13 @@ LATE_S = 1.0
 around the world take less than half a second."""
 
 _ERROR_PAUSE_S = 0.5
+
+_CONVERSION_S = 0.25
+"""The longest that the batches of one response should take to be converted, because the engine's
+thread does nothing else meanwhile. Shallow batches take a hundredth; transformed records may take
+milliseconds each."""
+_LEAST_BYTES = 16 * 1024
+"""The least that is requested of records that take long. A broker returns at least one batch."""
 
 LIVE_SHARE, LIVE_PARTITION_SHARE = 4, 16
 """A fetch of new records returns at most these fractions of `max.partition.fetch.bytes`: in all,
@@ -124,6 +132,8 @@ class SourceNode(BrokerNode):
         self.arriving_at = 0.0
         """When bytes of an awaited response were last seen to arrive, by `look_for_bytes`."""
         self._silent_until = 0.0
+        self.most_bytes = sys.maxsize
+        """The largest response that is converted in time, judging from the last one."""
         self.held = 0
         self.paused = not context.fetching
 
@@ -209,11 +219,12 @@ class SourceNode(BrokerNode):
             self._note_waiting_to_connect()
             return
         self._budget.reach(self.round_trip_s)
-        size = min(self._fetch.fetch_max_bytes, self._budget.response_bytes(self.round_trip_s))
+        most = min(self._fetch.fetch_max_bytes, self.most_bytes)
+        size = min(most, self._budget.response_bytes(self.round_trip_s))
         urgent = not self.backlog and self.other is not None and self.other.needed()
         if urgent:
-            most = self._fetch.max_partition_fetch_bytes // LIVE_SHARE
-            size = max(1, min(size // 2, most))
+            live = self._fetch.max_partition_fetch_bytes // LIVE_SHARE
+            size = max(1, min(size // 2, live))
         if self._throttle.limits_flow:
             size = self._throttle.fetch_size(size, self._session.smallest_request())
         if not self._budget.admit(self, size, urgent=urgent):
@@ -328,9 +339,19 @@ class SourceNode(BrokerNode):
                 self._session.accepted(fetched.session_id)
                 self.error = None
                 self._responses.on_fetched(self, fetched, buffer)
+                self._note_conversion(len(response.body), self._loop.now() - now)
         finally:
             buffer.release()
         self.pump()
+
+    def _note_conversion(self, size: int, took_s: float) -> None:
+        """Limit the next responses, judging from one of `size` bytes. Small ones tell little."""
+        if size < _LEAST_BYTES:
+            return
+        most = max(_LEAST_BYTES, round(size * _CONVERSION_S / took_s)) if took_s else sys.maxsize
+        for session in (self, self.other):
+            if session is not None:
+                session.most_bytes = most
 
     def _count_late(self) -> None:
         """Count by how much the awaited response is late by now, once for each task that has

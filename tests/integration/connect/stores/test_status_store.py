@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -250,3 +251,23 @@ def test_the_topic_has_javas_bytes_in_javas_partitions(
         b"status-task-x-0",
         b'{"state":"FAILED","trace":"T\\n","worker_id":"h:8083","generation":3,"version":null}',
     )
+
+
+def test_a_status_that_the_brokers_refuse_is_named_with_what_to_check(
+    target_cluster: KafkaCluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = TopicSpec(topic, 1, 1, {"max.message.bytes": "300"})
+    properties = {"bootstrap.servers": target_cluster.bootstrap_servers, "client.id": topic}
+    store = KafkaStatusStore(small, properties)
+    store.start(Deadline(30))
+    try:
+        store.put(
+            TASK,
+            InstanceStatus(State.FAILED, MINE, 1, trace=random.Random(1).randbytes(2_000).hex()),
+        )
+        assert store.flush(Deadline(30))
+    finally:
+        store.stop(Deadline(10))
+    [told] = [each.message for each in caplog.records if "Cannot write" in each.message]
+    assert f"status status-task-c-0 to topic {topic}" in told
+    assert "check the topic's configs" in told

@@ -179,3 +179,22 @@ def test_it_says_when_it_has_something_to_do_without_its_descriptor(
     loop.soon(lambda: None)
     assert loop.due_in_s() == 0.0
     assert not readable(loop)
+
+
+def test_a_callback_that_takes_long_does_not_change_when_sockets_were_polled(
+    loop: SelectorLoop, clock: FakeClock
+) -> None:
+    """What came meanwhile is not seen yet, so that nobody was silent."""
+    clock.advance(1.0)
+    polled_at = clock.monotonic()
+    loop.post(lambda: None)
+    loop.turn(0.0)
+    assert loop.polled_at == polled_at
+    ours, theirs = channel()
+    loop.watch(ours, lambda _: clock.advance(10.0))
+    theirs.send(b"x")
+    loop.turn(0.0)
+    assert loop.polled_at == polled_at
+    loop.unwatch(ours)
+    ours.close()
+    theirs.close()

@@ -96,3 +96,16 @@ def test_only_bytes_of_a_response_that_is_still_awaited_are_seen_to_arrive(made:
     for _ in range(5):
         assert second(next_response=True) == never
     assert second(next_response=False) == made.loop.now()
+
+
+def test_records_that_take_long_to_convert_are_fetched_in_smaller_responses(made: Node) -> None:
+    node = made.node
+    other = node.other = SourceNode(1, made.context, node._throttle, node._responses, backlog=True)
+    node._note_conversion(1_000_000, 2.0)
+    assert node.most_bytes == other.most_bytes == 125_000
+    node._note_conversion(100, 0.001)  # Tells little.
+    assert node.most_bytes == 125_000
+    node._note_conversion(100_000, 30.0)
+    assert node.most_bytes == 16 * 1024
+    node._note_conversion(16 * 1024, 0.001)  # Of another topic, as bytes.
+    assert node.most_bytes == 16 * 1024 * 250
