@@ -239,7 +239,7 @@ def test_records_that_take_long_are_transformed_once_and_hold_up_no_other_topic(
     (plugins / "own_slow.py").write_text(SLOW)
     counted = tmp_path / "counted"
     slow, other = flow.topic("orders"), flow.topic("other")
-    values = [Record(b"%04d" % number + bytes(500)) for number in range(4_000)]
+    values = [Record(b"%04d" % number + bytes(250)) for number in range(9_000)]
     produce(flow.source_servers, slow, values, batch_records=20)
     stage = {"type": "own_slow.Slow", "file": str(counted), **ON_ORDERS}
     properties = flow.properties(
