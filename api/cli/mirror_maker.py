@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from api.dedicated.internal_rest import MirrorRestServer
+    from api.http_server import ApiServer
     from connect.clock import Deadline
     from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
     from connectors.mirrormaker.mirror_maker import MirrorMaker
@@ -304,12 +305,39 @@ def _metrics_page(config: MirrorMakerConfig, maker: MirrorMaker, number: int) ->
 
         return ChangeLog(SameSite(create_app(maker), None, hosts))
 
-    server = ApiServer(make_app, listener, "metrics.listener")
+    server = listening(
+        lambda address: ApiServer(make_app, address, "metrics.listener"),
+        listener,
+        chosen=config.chooses_listener,
+    )
     try:
         server.start()
         yield f"{host}:{server.port}"
     finally:
         server.stop()
+
+
+def listening(make: Callable[[str], ApiServer], listener: str, *, chosen: bool) -> ApiServer:
+    """Return a server with its port bound. `chosen`: the operator named the address; otherwise any
+    free port does, because several mirrors may run on one host. Raises `ListenerUnavailable`."""
+    from api.http_server import ListenerUnavailable
+
+    server = make(listener)
+    try:
+        server.bind()
+    except ListenerUnavailable as error:
+        server.stop()
+        if chosen:
+            raise
+        server = make(on_free_port(listener, "metrics.listener"))
+        server.bind()
+        log.warning(
+            "%s. Until then this process serves its pages at %s, a port that differs after each"
+            " start",
+            error,
+            server.url,
+        )
+    return server
 
 
 @contextmanager

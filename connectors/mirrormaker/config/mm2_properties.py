@@ -84,8 +84,8 @@ MAKER_CONFIG_DEF = ConfigDef(
             DEFAULT_METRICS_LISTENER,
             importance=Importance.LOW,
             doc=(
-                "Listener that serves /metrics, as http://host:port; empty: none. Not a key of "
-                "MirrorMaker 2."
+                "Listener that serves /metrics, as http://host:port; empty: none. If the default "
+                "port is taken, any free one. Not a key of MirrorMaker 2."
             ),
         ),
         OTLP_ENDPOINT,
@@ -111,6 +111,8 @@ class MirrorMakerConfig:
         self.clusters = parsed.strings("clusters")
         self.enable_internal_rest = parsed.boolean("dedicated.mode.enable.internal.rest")
         self.metrics_listener = parsed.string("metrics.listener")
+        self.chooses_listener = "metrics.listener" in self._settings
+        """Whether the file names the address; otherwise it is the default."""
         self.allowed_hosts = parsed.strings(ALLOWED_HOSTS_KEY.name)
         """Host names by which clients may call the pages of `metrics.listener`."""
         self.otlp_endpoint = parsed.optional_string(OTLP_ENDPOINT.name)

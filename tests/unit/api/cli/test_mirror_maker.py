@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from api.cli.mirror_maker import main
+from api.cli.mirror_maker import listening, main
+from api.http_server import ApiServer, ListenerUnavailable
 
 FLOW = """
 clusters = a, b
@@ -123,3 +124,23 @@ def test_a_signal_ends_it_with_0_even_while_no_cluster_answers(
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_default_address_that_another_mirror_has_is_replaced_by_a_free_port(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Java's mirrors do not listen, so that several run on one host."""
+
+    def serve(address: str) -> ApiServer:
+        return ApiServer(pytest.fail, address, "metrics.listener")
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"http://127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ListenerUnavailable):
+            listening(serve, taken, chosen=True)
+        server = listening(serve, taken, chosen=False)
+        try:
+            assert server.url in caplog.text
+            assert server.port not in (0, other.getsockname()[1])
+        finally:
+            server.stop()
