@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation
 
 from connect.clients.librdkafka.admin import Admin
 from connectors.mirror.copy.quarantine_topic import HEADER_PREFIX, QuarantineTopic
@@ -21,7 +15,8 @@ from deploy.brokers import KafkaCluster, KafkaRuntime
 from tests.support.copier.copying import CopyRun
 from tests.support.records.producing import Record, numbered, produce
 from tests.support.records.reading import ReadRecord, read_partition
-from tests.support.records.topics import admin, create_topic, topic_config, unique
+from tests.support.records.topics import create_topic, topic_config, unique
+from tests.support.security.denying import denied
 from tests.support.waiting import wait_until
 
 TIMEOUT_S = 30.0
@@ -162,28 +157,18 @@ def test_a_topic_that_is_forbidden_stops_its_partition_only(
         topic, copy, other, other_copy = (create_topic(servers) for _ in range(4))
         produce(servers, topic, numbered(50))
         produce(servers, other, numbered(50))
-        operation = AclOperation.READ if side == "source" else AclOperation.WRITE
-        rule = (
-            ResourceType.TOPIC,
-            topic if side == "source" else copy,
-            ResourcePatternType.LITERAL,
-            "User:ANONYMOUS",
-            "*",
-            operation,
-            AclPermissionType.DENY,
-        )
-        denied, its_filter = AclBinding(*rule), AclBindingFilter(*rule)
-        client = admin(servers)
-        client.create_acls([denied])[denied].result(TIMEOUT_S)
+        rule = (topic, AclOperation.READ) if side == "source" else (copy, AclOperation.WRITE)
         run = CopyRun(servers, servers)
         run.add(topic, copy)
         run.add(other, other_copy)
-        with run:
-            run.wait({(other, 0): 50}, TIMEOUT_S)
-            error = wait_until(lambda: run.error(topic), TIMEOUT_S, "it says why")
-            assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
-            produce(servers, other, numbered(50, start=50))
-            run.wait({(other, 0): 100}, TIMEOUT_S)
-            client.delete_acls([its_filter])[its_filter].result(TIMEOUT_S)
-            run.wait({(topic, 0): 50}, 3 * TIMEOUT_S)
+        with ExitStack() as forbidding:
+            forbidding.enter_context(denied(servers, *rule))
+            with run:
+                run.wait({(other, 0): 50}, TIMEOUT_S)
+                error = wait_until(lambda: run.error(topic), TIMEOUT_S, "it says why")
+                assert "TOPIC_AUTHORIZATION_FAILED" in str(error)
+                produce(servers, other, numbered(50, start=50))
+                run.wait({(other, 0): 100}, TIMEOUT_S)
+                forbidding.close()
+                run.wait({(topic, 0): 50}, 3 * TIMEOUT_S)
         assert [r.value for r in read_partition(servers, copy)] == [b"v%d" % n for n in range(50)]

@@ -116,7 +116,8 @@ def create_topic(
 
 
 def alter_topic(servers: str, topic: str, configs: Mapping[str, str]) -> None:
-    """Set configs of a topic, and wait until the cluster took them."""
+    """Set configs of a topic, and wait until a broker knows of them: the controller answers
+    before."""
     client = admin(servers)
     entries = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -124,6 +125,12 @@ def alter_topic(servers: str, topic: str, configs: Mapping[str, str]) -> None:
     ]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     client.incremental_alter_configs([resource])[resource].result(_TIMEOUT_S)
+
+    def known() -> bool:
+        # They come together, and a mirror that syncs configs may have put one of them back.
+        return any(topic_config(servers, topic, name) == configs[name] for name in configs)
+
+    wait_until(known, _TIMEOUT_S, f"{configs} of {topic}")
 
 
 def topic_config(servers: str, topic: str, name: str) -> str | None:

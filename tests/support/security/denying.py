@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.support.records.topics import admin
+from tests.support.waiting import wait_until
 
 __all__ = ["denied"]
 
@@ -36,12 +37,19 @@ def denied(
         (*resource, AclOperation.ALL, AclPermissionType.ALLOW),
         (*resource, operation, AclPermissionType.DENY),
     ]
+    filters = [AclBindingFilter(*rule) for rule in rules]
     client = admin(servers)
+
+    def known() -> list[bool]:
+        """Which of the rules the broker has: the controller answers before it does."""
+        return [bool(client.describe_acls(each).result(_TIMEOUT_S)) for each in filters]
+
     for made in client.create_acls([AclBinding(*rule) for rule in rules]).values():
         made.result(_TIMEOUT_S)
+    wait_until(lambda: all(known()), _TIMEOUT_S, f"rules of {name}")
     try:
         yield
     finally:
-        filters = [AclBindingFilter(*rule) for rule in rules]
         for gone in client.delete_acls(filters).values():
             gone.result(_TIMEOUT_S)
+        wait_until(lambda: not any(known()), _TIMEOUT_S, f"no rules of {name}")
