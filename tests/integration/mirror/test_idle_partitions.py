@@ -19,8 +19,8 @@ from tests.support.waiting import wait_until
 
 COUNT = 100
 TIMEOUT_S = 60.0
-SOON_S = 10.0
-"""A target that is back is seen within seconds."""
+SOON_S = 30.0
+"""A target that is back is seen within seconds; longer, as machines that run tests are busy."""
 NOTICE_S = 60.0
 """A topic made anew is noticed within a minute."""
 
@@ -85,9 +85,8 @@ def test_a_target_topic_made_anew_while_idle_is_noticed_and_its_policy_obeyed(
             wait_until(lambda: len(copied()) == COUNT, TIMEOUT_S, "all is copied anew")
         produce(source, topic, numbered(10, start=COUNT))
         if policy is LossPolicy.FAIL:
-            error = wait_until(lambda: run.error(topic), TIMEOUT_S, "it says that it stands still")
-            assert error is not None
-            assert "mirror.loss.policy.target.recreated=fail" in error
+            policy_key = "mirror.loss.policy.target.recreated=fail"
+            wait_until(lambda: policy_key in (run.error(topic) or ""), TIMEOUT_S, "it stands still")
         else:
             run.wait({(topic, 0): COUNT + 10}, TIMEOUT_S)
     new = range(COUNT, COUNT + 10)

@@ -191,7 +191,7 @@ def test_what_is_lost_before_the_first_offset_is_stored_is_reported(
         assert mirror.lost_records(quiet) == 40
         mirror.stop()
         # Once an offset is stored, it is what counts.
-        assert mirror.kept().keys() == {idle}
+        wait_until(lambda: mirror.kept().keys() == {idle}, TIMEOUT_S, "the other is forgotten")
 
         mirror.group.accepted("DELETE", f"/connectors/{mirror.name}/offsets")
         assert mirror.kept() == {}

@@ -100,7 +100,7 @@ def test_topics_are_created_with_partitions_and_configs_and_dealt_out(
         ]
         assert [task["task.index"] for task in tasks] == ["0", "1"]
         assert tasks[0]["source.cluster.bootstrap.servers"] == source_cluster.bootstrap_servers
-        assert target.list_topics()[remote] == 3
+        wait_until(lambda: target.list_topics().get(remote) == 3, TIMEOUT_S, "the copy")
         assert configs_set(target, remote) == {
             "retention.ms": "123456789",
             "cleanup.policy": "compact,delete",
@@ -120,19 +120,23 @@ def test_new_topics_and_partitions_are_picked_up(
     config["topics"] = f"{prefix}.*"
     config["heartbeats.replication.enabled"] = "false"
     connector = MirrorSourceConnector()
+
+    def until(*names: str) -> None:
+        """It has these tasks, of one partition each, and asked the worker to look at them."""
+        context.requests.get(timeout=TIMEOUT_S)
+        wait_until(lambda: assigned(connector)() == list(names), TIMEOUT_S, str(names))
+
     with running(connector, config) as context:
-        context.requests.get(timeout=TIMEOUT_S)
-        assert assigned(connector)() == [f"{prefix}.a-0"]
+        until(f"{prefix}.a-0")
         create_topic(servers, name=f"{prefix}.b")
-        context.requests.get(timeout=TIMEOUT_S)
-        assert assigned(connector)() == [f"{prefix}.a-0", f"{prefix}.b-0"]
+        until(f"{prefix}.a-0", f"{prefix}.b-0")
         source = Admin({"bootstrap.servers": servers})
         source.create_partitions(f"{prefix}.a", 2)
         source.close()
-        context.requests.get(timeout=TIMEOUT_S)
         # The two running tasks keep what they have.
-        assert assigned(connector)() == [f"{prefix}.a-0", f"{prefix}.b-0", f"{prefix}.a-1"]
-        assert target.list_topics()[f"{config['source.cluster.alias']}.{prefix}.a"] == 2
+        until(f"{prefix}.a-0", f"{prefix}.b-0", f"{prefix}.a-1")
+        remote = f"{config['source.cluster.alias']}.{prefix}.a"
+        wait_until(lambda: target.list_topics()[remote] == 2, TIMEOUT_S, "the new partition")
 
 
 def test_a_copy_that_someone_deleted_is_created_again(
@@ -185,7 +189,8 @@ def test_source_and_target_in_one_cluster_keep_names_from_growing(
         wait_until(lambda: f"{alias}.{topic}" in source.list_topics(), TIMEOUT_S, "the copy")
         create_topic(source_cluster.bootstrap_servers, name=f"other.{topic}")
         context.requests.get(timeout=TIMEOUT_S)
-        assert sorted(assigned(connector)()) == [f"other.{topic}-0", f"{topic}-0"]
+        both = [f"other.{topic}-0", f"{topic}-0"]
+        wait_until(lambda: sorted(assigned(connector)()) == both, TIMEOUT_S, "both topics")
         assert f"{alias}.{alias}.{topic}" not in source.list_topics()
 
 
