@@ -113,12 +113,17 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
             code, done = ask(path, "resume")
             assert set(done["connectors"].values()) == {"PAUSED"}
             wait_until(lambda: states(path) == {"RUNNING"}, 60, "the end of the pause")
-            told = json.loads(page(url, f"/mirrors/{flow.a}-%3E{flow.b}/events"))["events"]
-            changes = {each["action"]: each["text"] for each in told if each["kind"] == "changed"}
+            wait_until(lambda: {"pause", "resume"} <= _told(url, flow).keys(), 60, "both events")
             for command in ("pause", "resume"):
                 who = f"{getpass.getuser()} on {socket.gethostname()}"
                 says = f"{who}: connect-mirror {command} {flow.a}->{flow.b}: "
-                assert changes[command].startswith(says)
+                assert _told(url, flow)[command].startswith(says)
+
+
+def _told(url: str, flow: MirroredFlow) -> dict[str, str]:
+    """What the history tells of changes of the flow, by what was done."""
+    told = json.loads(page(url, f"/mirrors/{flow.a}-%3E{flow.b}/events"))["events"]
+    return {each["action"]: each["text"] for each in told if each["kind"] == "changed"}
 
 
 def _wrong(path: Path, group: str) -> list[str]:

@@ -57,7 +57,7 @@ class Member:
             urls: list[str] = re.findall(r"listening on (\S+)", self.text)
             return urls[self._listeners - 1] if len(urls) >= self._listeners else None
 
-        page = wait_until(found, 30, "a page")
+        page = wait_until(found, 60, "a page")
         assert page is not None
         return page
 
@@ -73,8 +73,12 @@ class Member:
 
     def owners(self, connector: str = SOURCE) -> list[str]:
         """The workers of a connector's running tasks."""
-        tasks = self.connectors()[connector]["tasks"]
+        tasks = self.connectors().get(connector, {}).get("tasks", ())
         return [task["worker_id"] for task in tasks if task["state"] == "RUNNING"]
+
+    def tells_of_two_workers(self) -> bool:
+        found = self.connectors()
+        return len({found[name]["worker_id"] for name in (SOURCE, CHECKPOINT)}) == 2
 
     def settled(self, tasks: int, workers: int) -> list[str]:
         """Waits until all tasks run, on so many workers."""
@@ -135,8 +139,7 @@ def test_two_processes_share_a_flow_and_copy_everything_once(
             produce(flow.source_servers, topic, numbered(100, start=100, partition=partition))
         flow.wait_records(topic, [200] * 4)
         # What is found later is found by the leader and by the other one, which has to tell it.
-        workers = {name: found["worker_id"] for name, found in second.connectors().items()}
-        assert len({workers[SOURCE], workers[CHECKPOINT]}) == 2
+        wait_until(second.tells_of_two_workers, 60, "a worker for each of both connectors")
         late = flow.topic("late")
         produce(flow.source_servers, late, numbered(10))
         commit(flow.source_servers, group, {(topic, 0): 7})

@@ -101,13 +101,11 @@ def test_new_topics_and_partitions_come_in_while_the_others_go_on(
         flow.wait_records(old, [110, 100, 10, 70])
 
         # A task that had been restarted would count from 0 again.
-        counts = metric(listener, RECORD_COUNT, topic=flow.remote(old))
-        assert {labels["partition"]: value for labels, value in counts} == {
-            "0": 110,
-            "1": 100,
-            "2": 10,
-            "3": 70,
-        }
+        def counts() -> dict[str, float]:
+            found = metric(listener, RECORD_COUNT, topic=flow.remote(old))
+            return {labels["partition"]: value for labels, value in found}
+
+        wait_until(lambda: counts() == {"0": 110, "1": 100, "2": 10, "3": 70}, 30, "the counts")
         stop_cleanly(mirror, log)
     assert_equal_logs(flow, old)
     assert_equal_logs(flow, new)
