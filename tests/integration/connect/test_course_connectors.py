@@ -119,7 +119,8 @@ def test_a_record_arrives_by_a_standalone_worker(
 
 def connectors(first: str, second: str) -> dict[str, dict[str, str]]:
     """The three connectors as cloud providers' samples have them: with the class, `clusters`, the
-    producer overridden, converters, and excluded topics under the former name."""
+    producer overridden, converters, and excluded topics under the former name. Only the groups are
+    named, as other tests' groups are on the same cluster, and would make a task."""
     common = {
         "clusters": "msksource,mskdest",
         "source.cluster.alias": "msksource",
@@ -150,6 +151,7 @@ def connectors(first: str, second: str) -> dict[str, dict[str, str]]:
             **common,
             "connector.class": f"{package}MirrorCheckpointConnector",
             "checkpoints.topic.replication.factor": "1",
+            "groups": "rest-.*",
             "sync.group.offsets.enabled": "true",
             "sync.group.offsets.interval.seconds": "20",
             "emit.checkpoints.interval.seconds": "20",

@@ -59,9 +59,10 @@ def test_lines_become_records_and_none_comes_twice_after_a_restart(
 
 
 def put_sink(bench: Bench, file: Path, **config: str) -> None:
+    """It has the topic's name, so that its group is no other test's."""
     bench.put(
         f"{JAVA_NAMES}FileStreamSinkConnector",
-        "sink",
+        bench.topic,
         file=str(file),
         tasks_max="1",
         value_converter=STRINGS,
@@ -83,7 +84,7 @@ def becomes_text(file: Path, text: str) -> None:
 def committed(bench: Bench) -> int:
     """What the sink's consumer group committed for the topic's one partition."""
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bench.servers, "group.id": "connect-sink"}
+        {"bootstrap.servers": bench.servers, "group.id": f"connect-{bench.topic}"}
     )
     try:
         (found,) = consumer.committed([confluent_kafka.TopicPartition(bench.topic, 0)], 10)
@@ -98,7 +99,7 @@ def test_records_become_lines_and_their_offsets_are_committed(bench: Bench, tmp_
     put_sink(bench, file, topics=bench.topic)
     becomes_text(file, "one\ntwo\n")
     wait_until(lambda: committed(bench) == 2, 30.0, "the commit of both records")
-    bench.becomes(State.RUNNING, State.RUNNING, name="sink")
+    bench.becomes(State.RUNNING, State.RUNNING, name=bench.topic)
     produce(bench, "three")
     becomes_text(file, "one\ntwo\nthree\n")
     reopen(bench)
@@ -125,5 +126,5 @@ def test_topics_are_found_by_regex_and_records_transformed(bench: Bench, tmp_pat
 
 def test_a_sink_that_cannot_write_fails_and_says_why(bench: Bench, tmp_path: Path) -> None:
     put_sink(bench, tmp_path / "missing" / "out", topics=bench.topic)
-    bench.becomes(State.RUNNING, State.FAILED, name="sink")
-    assert "Cannot write to file" in str(bench.herder.status("sink").tasks[0].status.trace)
+    bench.becomes(State.RUNNING, State.FAILED, name=bench.topic)
+    assert "Cannot write to file" in str(bench.herder.status(bench.topic).tasks[0].status.trace)
