@@ -106,10 +106,16 @@ def test_task_configs_of_one_are_run_by_the_other(group: MixedGroup) -> None:
         group.create(name, mirror_config(group.servers, topic, TASKS))
     for name in topics:
         group.until_running(name, TASKS)
-    statuses = [group.status("ours", name) for name in topics]
-    assert {status["connector"]["worker_id"] for status in statuses} == group.worker_ids
-    tasks = [task["worker_id"] for status in statuses for task in status["tasks"]]
-    assert sorted(tasks.count(worker) for worker in group.worker_ids) == [TASKS, TASKS]
+
+    def shared() -> bool:
+        statuses = [group.status("ours", name) for name in topics]
+        tasks = [task["worker_id"] for status in statuses for task in status["tasks"]]
+        halves = [tasks.count(worker) for worker in group.worker_ids] == [TASKS, TASKS]
+        return halves and {each["connector"]["worker_id"] for each in statuses} == group.worker_ids
+
+    wait_until(shared, 60.0, "a connector, and half of the tasks, on each worker")
+    for name in topics:
+        group.until_running(name, TASKS)
     for name, topic in topics.items():
         assert group.get("ours", f"/connectors/{name}/tasks") == group.get(
             "java", f"/connectors/{name}/tasks"
