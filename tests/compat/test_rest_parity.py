@@ -19,7 +19,7 @@ from tests.support.workers.distributed import worker_group
 from tests.support.workers.java_standalone import java_standalone, worker_properties
 from tests.support.workers.workers import standalone_worker
 
-_SETTLE_S = 30.0
+_SETTLE_S = 60.0
 _NAME = "hb"
 _CREATED = "n2"
 # Not Content-Type and Allow: Java's router leaves them out with its failures.

@@ -10,7 +10,7 @@ from tests.support.records.reading import read_partition
 from tests.support.records.topics import create_topic, unique
 from tests.support.waiting import wait_until
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 KILLS = 2
 SOON_MS, NEVER_MS = "500", "600000"
 """When a transaction ends."""

@@ -34,6 +34,9 @@ ACTED_S = 1.5
 SESSION_S = 6.0
 """The shortest that brokers allow."""
 GRACEFUL_S = 2.0
+# A connector's start may take twice as long, and a task that never stops hangs for ever: who waited
+# for one of them would need longer.
+HANG_S = 30.0
 PROXIED = "PROXIED"
 
 
@@ -327,7 +330,7 @@ def test_a_connector_that_hangs_or_throws_at_its_start_holds_up_nobody(
     failed = group.until(lambda: connector_of(throws).get("state") == "FAILED", "it has failed")
     assert failed
     assert "the connector cannot start" in connector_of(throws)["trace"]
-    began = Deadline(5.0)
+    began = Deadline(HANG_S)
     for worker in group.workers:
         assert call(worker.url, "GET", "/connectors").status == 200
     changed = group.accepted("PUT", f"/connectors/{good}/config", staged(2))
@@ -357,7 +360,7 @@ def test_a_task_that_never_stops_is_left_behind_and_its_successor_starts(
     config = staged(1, ledger=str(ledger.directory), mark="1", behaviour="never stops")
     name = create(group, names, config)
     group.until_running(name, tasks=1)
-    began = Deadline(GRACEFUL_S + 8.0)
+    began = Deadline(HANG_S)
     good = staged(1, ledger=str(ledger.directory), mark="2")
     group.accepted("PUT", f"/connectors/{name}/config", good)
 

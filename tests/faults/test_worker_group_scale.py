@@ -25,7 +25,9 @@ from tests.support.workers.java_connect import worker_properties
 from tests.support.workers.ledgers import PLUGINS, staged
 
 TASKS_EACH = 5
-IDLE_ANSWER_S = 1.0
+# Far more than an answer takes, also on a busy machine, and less than a request waits for a herder
+# that is stuck.
+IDLE_ANSWER_S = 30.0
 _SETTLE_S = 120.0
 _CONFLICT = 409
 # Threads of a worker without connectors, give or take those of requests that have just ended.

@@ -20,7 +20,7 @@ from tests.support.records.reading import numbers, read_partition
 from tests.support.records.topics import has_topic
 from tests.support.waiting import wait_until
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_restart_copies_nothing_twice_and_loses_nothing(
         flow.wait_records(topic, [520, 300])
         stop_cleanly(mirror, log)
     with running(properties, tmp_path, log) as mirror:
-        wait_until(lambda: log.read_text().count("2 of them new") == 3, 30, "a third start")
+        wait_until(lambda: log.read_text().count("2 of them new") == 3, 60, "a third start")
         stop_cleanly(mirror, log)
 
     assert_equal_logs(flow, topic)
@@ -246,7 +246,7 @@ def test_heartbeats_are_sent_and_mirrored_in_javas_bytes(
                 len(heartbeats(target, "heartbeats", flow.a, flow.b)) >= 2
                 and len(heartbeats(target, copy, flow.b, flow.a)) >= 2
             ),
-            30,
+            60,
             "heartbeats of both directions",
         )
         stop_cleanly(mirror, log)

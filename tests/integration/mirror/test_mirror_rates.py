@@ -34,8 +34,10 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
     flow: MirroredFlow, logs: Path, tmp_path: Path, once: str
 ) -> None:
     slow, free = flow.topic("slow", partitions=2), flow.topic("free", partitions=2)
-    for topic in (slow, free):
-        produce_backlog(flow, topic)
+    # So much that it lasts while the higher rate is looked for.
+    long = 3 * BACKLOG
+    produce_backlog(flow, slow, records=long)
+    produce_backlog(flow, free)
     limits = {"mirror.rate.topics": f"{slow}={SLOW_RATE}kB/s"}
     with worker_flow(flow, logs, tmp_path, once, limits) as running:
         flow.wait_records(free, [BACKLOG, BACKLOG])
@@ -51,16 +53,16 @@ def test_a_topics_limit_is_changed_while_tasks_run_and_slows_no_other(
         def at_the_new_rate() -> bool:
             return running.speed(slow, 1.0) * KB > 2.75 * SLOW_RATE
 
-        wait_until(at_the_new_rate, 8.0, "the copy at the new rate")
+        wait_until(at_the_new_rate, 20.0, "the copy at the new rate")
         without = {k: v for k, v in running.config.items() if not k.startswith("mirror.rate.")}
         running.group.accepted("PUT", path, without)
-        flow.wait_records(slow, [BACKLOG, BACKLOG])
+        flow.wait_records(slow, [long, long])
 
         def no_trace() -> bool:
             status = running.group.until_running(running.name, tasks=2)
             return not any("trace" in task for task in status["tasks"])
 
-        wait_until(no_trace, 10.0, "statuses without a trace")
+        wait_until(no_trace, 30.0, "statuses without a trace")
 
         assert running.starts() == started, "a task was started anew, or got others"
         assert running.told("Applied the connector's changed config to running task") == 4

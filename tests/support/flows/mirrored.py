@@ -41,7 +41,7 @@ __all__ = [
     "wait_ends",
 ]
 
-_STOP_S = 15.0
+_STOP_S = 30.0
 _TIMEOUT_S = 30.0
 # Of record batches of magic 2 (KIP-98): offset and length, the header up to its records, and the
 # codec in the attributes.

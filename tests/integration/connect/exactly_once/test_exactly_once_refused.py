@@ -16,7 +16,7 @@ from tests.support.served import health_of
 from tests.support.waiting import wait_until
 
 SOON_S = 60.0
-STOP_S = 20.0
+STOP_S = 30.0
 ONCE = {
     "B.exactly.once.source.support": "enabled",
     "A.consumer.isolation.level": "read_committed",
