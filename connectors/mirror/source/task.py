@@ -242,7 +242,7 @@ class MirrorSourceTask(BaseSourceTask):
             return  # Exactly once, they are beside the offsets.
         for partition in engine.partitions:
             if partition.source in late:
-                partition.store_facts()
+                partition.stored_facts.store()
         self.context.request_commit()
 
     def descriptor(self) -> int | None:

@@ -266,7 +266,7 @@ class PartitionCopy(StoredPartition):
         """Note that the loss is reported and copying continues at `loss.resume`, so that it is not
         found again. The next commit stores that, even if the position is the stored one.
         """
-        self.store_facts()
+        self.stored_facts.store()
         if loss.on_target:
             # The log may have lost its producer state too.
             self.pipelined_until = 0.0

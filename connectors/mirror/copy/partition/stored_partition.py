@@ -6,9 +6,10 @@ one that failed nothing is told: its position may be stored. Belongs to the copy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connectors.mirror.copy.batches.outgoing import UNKNOWN
+from connectors.mirror.copy.partition.stored_facts import StoredFacts
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 
 __all__ = ["StoredPartition"]
@@ -22,26 +23,18 @@ class StoredPartition(TargetPartition):
     """`acked_position` when it was last stored."""
     storing_position: int = UNKNOWN
     """The highest position that may be stored: a commit of it is open, or failed."""
-    facts_unstored: bool = False
-    """Whether the facts beside its stored offset are missing, or would find a loss again that was
-    reported since."""
-    facts_since_storing: bool = False
-    """Whether that is since the last commit of it began."""
-
-    def store_facts(self) -> None:
-        """Have its source offset stored, maybe again, for the facts beside it."""
-        self.facts_unstored = self.facts_since_storing = True
+    stored_facts: StoredFacts = field(default_factory=StoredFacts)
 
     def storing(self, position: int) -> None:
         """Note that a commit of this position has begun."""
         self.storing_position = max(self.storing_position, position)
-        self.facts_since_storing = False
+        self.stored_facts.storing()
 
     def stored(self, position: int) -> None:
         """Note that this position was stored as its source offset, and that no other commit is
         open."""
         self.stored_position = self.storing_position = position
-        self.facts_unstored = self.facts_since_storing
+        self.stored_facts.stored()
 
     def not_stored(self) -> None:
         """Note that the open commit was aborted."""
@@ -52,7 +45,8 @@ class StoredPartition(TargetPartition):
         still be stored."""
         self.stored_position = other.stored_position
         self.storing_position = other.storing_position
-        self.facts_unstored = self.facts_since_storing = other.facts_unstored
+        if other.stored_facts.unstored:
+            self.stored_facts.store()
 
     @property
     def behind_stored(self) -> bool:
@@ -75,4 +69,4 @@ class StoredPartition(TargetPartition):
     @property
     def facts_to_store(self) -> bool:
         """Whether its source offset must be stored, maybe again, for the facts beside it."""
-        return self.facts_unstored and self.acked_position != UNKNOWN
+        return self.stored_facts.unstored and self.acked_position != UNKNOWN

@@ -277,7 +277,7 @@ class PartitionBoard:
     def _tell(self, partition: SparkPartition, loss: Loss) -> None:
         partition.loss = loss
         if loss.resume is not None:
-            partition.store_facts()
+            partition.stored_facts.store()
         # It has another place or another log than the one to compare from.
         partition.tail_start = None
         if loss.on_target:

@@ -14,6 +14,7 @@ from connectors.mirror.copy.partition.lag import lag_in_ms, lag_in_records
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.offset_size import OffsetSize
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
+from connectors.mirror.copy.partition.stored_facts import StoredFacts
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity, Pairs, anchored, joined_by
 
@@ -37,11 +38,7 @@ class SparkPartition:
     stored: int = UNKNOWN
     storing: int = UNKNOWN
     """The highest position that may be stored: a commit of it is open, or failed."""
-    facts_unstored: bool = False
-    """Whether the facts beside its stored offset are missing, or would find a loss again that was
-    reported since."""
-    facts_since_storing: bool = False
-    """Whether that is since the last commit of it began."""
+    stored_facts: StoredFacts = field(default_factory=StoredFacts)
     end: int = UNKNOWN
     log_start: int = UNKNOWN
     newest_timestamp: int = UNKNOWN
@@ -243,22 +240,18 @@ class SparkPartition:
         logs from here.
         """
         self.storing = max(self.storing, self.position)
-        self.facts_since_storing = False
+        self.stored_facts.storing()
         if self.target_end != UNKNOWN:
             self.anchors = (*self.anchors, (self.position, self.target_end))[-_ANCHORS:]
 
-    def store_facts(self) -> None:
-        """Have its source offset stored, maybe again, for the facts beside it."""
-        self.facts_unstored = self.facts_since_storing = True
-
     @property
     def facts_to_store(self) -> bool:
-        return self.facts_unstored and self.position != UNKNOWN
+        return self.stored_facts.unstored and self.position != UNKNOWN
 
     def committed(self, position: int) -> None:
         """Note that this position was stored as its source offset."""
         self.stored = self.storing = position
-        self.facts_unstored = self.facts_since_storing
+        self.stored_facts.stored()
 
     @property
     def lag(self) -> int | None:

@@ -254,7 +254,7 @@ class SparkSourceTask(BaseSourceTask):
         if self._once is not None:
             self._once.store_facts(partition.source)
         else:
-            partition.store_facts()
+            partition.stored_facts.store()
             self.context.request_commit()
 
     def _forecast(self) -> None:
