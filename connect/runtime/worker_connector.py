@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.futures import run_into
 from connect.log_fields import OwnedThread, with_log_fields
 from connect.plugin import Connector, SourceOffset, SourcePartition
 from connect.runtime.states import InstanceId, InvalidTransition, State, StatusBook
@@ -187,17 +188,10 @@ class WorkerConnector:
 
     def _call(self, step: Callable[[], T]) -> Future[T]:
         answer: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                answer.set_result(step())
-            except Exception as error:  # noqa: BLE001 - plugin code; the caller gets the error
-                answer.set_exception(error)
-
         if self._stop_requested or not self._thread.is_alive():
             answer.set_exception(ConnectError(f"Connector {self.instance} is not running"))
         else:
-            self._calls.put(run)
+            self._calls.put(lambda: run_into(answer, step))
         return answer
 
     def _main(self) -> None:

@@ -16,6 +16,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from connect.clients.transactions.atomic_writer import TransactionalSender
 from connect.clock import Deadline
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.futures import done_future, failed_future
 from connect.plugin import RecordMetadata
 from connect.storage.offset_store import OffsetStore, gathered
 
@@ -64,9 +65,7 @@ class ConnectorOffsetStore:
         try:
             self._delete([key for key, value in values.items() if value is None], shared)
         except ConnectError as error:
-            refused: Future[None] = Future()
-            refused.set_exception(error)
-            return refused
+            return failed_future(error)
         rest = {key: value for key, value in values.items() if value is not None}
         stored = self._own.set(values)
 
@@ -187,17 +186,14 @@ class SingleTransactionOffsets(_Delegating):
         self._sender: TransactionalSender | None = None
 
     def set(self, values: _Values) -> Future[None]:
-        done: Future[None] = Future()
         try:
             if self._sender is None:
                 self._sender = self._open_sender()
                 self._sender.claim(Deadline(self._timeout_s))
             self._sender.write(self._topic, list(values.items()), Deadline(self._timeout_s))
         except ConnectError as error:
-            done.set_exception(error)
-        else:
-            done.set_result(None)
-        return done
+            return failed_future(error)
+        return done_future(None)
 
     def stop(self, deadline: Deadline) -> None:
         if self._sender is not None:

@@ -14,6 +14,7 @@ from typing import Protocol
 from connect.clients.librdkafka.topic_log import LogRecord, TopicLog, TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError
+from connect.futures import settle
 from connect.plugin import OFFSET_NOTE, RecordMetadata
 from connect.storage.offset_codec import decode_key
 
@@ -250,9 +251,5 @@ class _Gathered:
             self._left -= 1
             self._error = self._error or error
             finished = self._left == 0
-        if not finished:
-            return
-        if self._error is not None:
-            self.future.set_exception(self._error)
-        else:
-            self.future.set_result(None)
+        if finished:
+            settle(self.future, self._error)

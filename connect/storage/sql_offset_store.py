@@ -41,6 +41,7 @@ from connect.clock import Deadline
 from connect.config.types import SecretStr
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError, DeadlineExceeded, RetriableError
+from connect.futures import done_future, run_into
 from connect.storage.offset_codec import decode_key
 from connect.storage.sql_engine import sql_engine
 
@@ -153,25 +154,19 @@ class SqlOffsetStore:
         return found
 
     def set(self, values: Mapping[bytes, bytes | None]) -> Future[None]:
-        stored: Future[None] = Future()
         if not values:
-            stored.set_result(None)
-            return stored
+            return done_future(None)
+        stored: Future[None] = Future()
 
         def write() -> None:
-            try:
-                with self._translated("Writing"):
-                    self._write(values)
-            except Exception as error:  # noqa: BLE001 - the caller gets the error
-                stored.set_exception(error)
-            else:
-                stored.set_result(None)
+            with self._translated("Writing"):
+                self._write(values)
 
         with self._lock:
             if self._stopping or self._thread.ident is None:
                 stored.set_exception(ConnectError(f"The offset store {self._name} is not open"))
             else:
-                self._writes.put(write)
+                self._writes.put(lambda: run_into(stored, write))
         return stored
 
     def partitions_of(self, connector: str) -> frozenset[bytes]:

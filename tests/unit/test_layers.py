@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "connect.clock": {"connect.errors"},
     "connect.topic_partition": set(),
     "connect.log_fields": set(),
+    "connect.futures": set(),
     "connect.protocol": {"connect.errors", "connect.topic_partition"},
     "connect.config": {"connect.errors", "connect.clock"},
     "connect.metrics": {

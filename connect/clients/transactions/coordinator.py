@@ -38,6 +38,7 @@ from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clients.wire.find_coordinator import Coordinated, any_broker, coordinator_address
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import BrokerError, BrokerUnavailable, ConnectError, RetriableBrokerError
+from connect.futures import run_into
 from connect.log_fields import OwnedThread
 from connect.loop import Backoff
 from connect.protocol.error_codes import ErrorCode, code_facts
@@ -198,20 +199,13 @@ class TransactionCoordinator:
 
     def _submit(self, step: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
-
-        def job() -> None:
-            try:
-                future.set_result(self._until_done(step))
-            except Exception as error:  # noqa: BLE001 - the future carries it to its owner
-                future.set_exception(error)
-
         if self._closed:
             future.set_exception(BrokerUnavailable(f"{self.transactional_id} is closed"))
             return future
         if self._thread is None:
             self._thread = OwnedThread(self._run, f"transactions-{self.transactional_id}")
             self._thread.start()
-        self._jobs.put(job)
+        self._jobs.put(lambda: run_into(future, lambda: self._until_done(step)))
         return future
 
     def _run(self) -> None:

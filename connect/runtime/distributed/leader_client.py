@@ -9,6 +9,7 @@ from urllib.parse import quote
 from connect.clients.rest_client import RestClient
 from connect.data import json_codec
 from connect.errors import ConnectError, CorruptData, RetriableError
+from connect.futures import failed_future
 from connect.log_fields import OwnedPool
 from connect.protocol.signatures import ALGORITHM_HEADER, SIGNATURE_HEADER, sign
 from connect.runtime.errors import LeaderRefused
@@ -85,9 +86,9 @@ class InternalRequests:
     def _submit(self, method: str, leader_url: str, path: str, body: bytes | None) -> Future[None]:
         client = self._client
         if client is None:
-            return _failed(ConnectError(NO_WAY_TO_LEADER))
+            return failed_future(ConnectError(NO_WAY_TO_LEADER))
         if not leader_url:
-            return _failed(
+            return failed_future(
                 RetriableError(
                     "Request to leader failed because the URL of the leader's REST interface is"
                     " empty!"
@@ -96,7 +97,7 @@ class InternalRequests:
         try:
             return self._pool.submit(self._ask, client, method, leader_url, path, body)
         except RuntimeError:
-            return _failed(ConnectError("Worker is shutting down"))
+            return failed_future(ConnectError("Worker is shutting down"))
 
     def _ask(
         self, client: RestClient, method: str, leader_url: str, path: str, body: bytes | None
@@ -123,12 +124,6 @@ def partitions_path(connector: str) -> str:
     """Return the path at which a worker serves the partitions of the connector's tasks that it
     runs."""
     return f"/connectors/{_segment(connector)}/partitions"
-
-
-def _failed(error: ConnectError) -> Future[None]:
-    answer: Future[None] = Future()
-    answer.set_exception(error)
-    return answer
 
 
 def _segment(name: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 
 from connect.errors import ConnectError, RetriableError
+from connect.futures import settle
 from connect.runtime.distributed.group_configs import GroupConfigs
 from connect.runtime.errors import BadRequest, NotFound
 from connect.storage.config_state import ClusterConfigState
@@ -133,11 +134,8 @@ class ZombieFencing:
             return
 
         def answered(answer: Future[None]) -> None:
-            error = answer.exception()
-            if error is not None:
-                _fail(done, error)
-            elif not done.done():
-                done.set_result(None)
+            if not done.done():
+                settle(done, answer.exception())
 
         again.add_done_callback(answered)
 

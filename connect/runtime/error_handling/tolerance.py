@@ -25,6 +25,7 @@ from connect.config.definition import ConfigDef
 from connect.data.record import ConnectRecord
 from connect.data.transforms.chain import TransformChain, TransformStage
 from connect.errors import ConnectError, TaskFailed
+from connect.futures import done_future
 from connect.loop import is_retriable
 from connect.runtime.error_handling.metrics import ErrorMetrics
 
@@ -307,10 +308,7 @@ class RecordErrors(Generic[T]):
         told: Future[None] | None = None
         for reporter in self._reporters:
             told = reporter.report(report) or told
-        if told is None:
-            told = Future()
-            told.set_result(None)
-        return told
+        return done_future(None) if told is None else told
 
 
 def _text(error: Exception) -> str:

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.futures import CommitRequests
 from connect.plugin import TopicPartition
 
 __all__ = ["SinkCommits"]
@@ -38,8 +39,7 @@ class SinkCommits:
         self._begun_s = 0.0
         self._unanswered: list[_Sent] = []
         self._since_s: float | None = None
-        self._requests: list[Future[None]] = []
-        self._answering: list[Future[None]] = []
+        self._requests = CommitRequests()
         self.number = 0
         """The sequence number of the newest commit (`offset-commit-seq-no`)."""
         self.completed = 0
@@ -63,9 +63,7 @@ class SinkCommits:
 
     def request(self) -> Future[None]:
         """Request a commit. The future completes with the result of the next commit."""
-        done: Future[None] = Future()
-        self._requests.append(done)
-        return done
+        return self._requests.add()
 
     def begin(self, now_s: float) -> None:
         """Start a newer commit. Later responses to earlier commits are stale.
@@ -74,8 +72,7 @@ class SinkCommits:
         """
         self.number += 1
         self._begun_s = self._since_s = now_s
-        self._answering += self._requests
-        self._requests = []
+        self._requests.begin()
 
     def sent(self, offsets: Offsets) -> None:
         """Record that the newest commit was sent with these offsets; `answered` gets the same
@@ -106,7 +103,7 @@ class SinkCommits:
         if error is None:
             self.completed += 1
         self._on_ended(self._begun_s, error)
-        self._answer(error)
+        self._requests.end(error)
 
     def timed_out(self, now_s: float) -> bool:
         """Return whether the newest commit has timed out and is not awaited any more.
@@ -116,19 +113,10 @@ class SinkCommits:
         if self._since_s is None or now_s - self._since_s < self._timeout_s:
             return False
         self._since_s = None
-        self._answer(DeadlineExceeded(f"Committing offsets took longer than {self._timeout_s:g} s"))
+        late = f"Committing offsets took longer than {self._timeout_s:g} s"
+        self._requests.end(DeadlineExceeded(late))
         return True
 
     def abandon(self, error: ConnectError) -> None:
         """Fail all waiting futures with the error, because no commits follow."""
-        self._answering += self._requests
-        self._requests = []
-        self._answer(error)
-
-    def _answer(self, error: ConnectError | None) -> None:
-        answering, self._answering = self._answering, []
-        for waiting in answering:
-            if error is None:
-                waiting.set_result(None)
-            else:
-                waiting.set_exception(error)
+        self._requests.end_all(error)

@@ -15,6 +15,7 @@ from connect.config.connector import SINK_CONNECTOR_KEYS
 from connect.config.definition import ConfigDef
 from connect.config.secrets import without_secrets
 from connect.errors import ConnectError, TaskFailed
+from connect.futures import settle
 from connect.loop import Backoff, retry
 from connect.plugin import RecordMetadata, TopicPartition
 from connect.runtime.error_handling.java_names import java_message, java_name, java_trace
@@ -141,11 +142,9 @@ class DeadLetterQueue:
         written: Future[None] = Future()
 
         def delivered(error: ConnectError | None, _: RecordMetadata | None) -> None:
-            if error is None:
-                written.set_result(None)
-            else:
+            if error is not None:
                 self._not_written(error)
-                written.set_exception(error)
+            settle(written, error)
 
         self._send(record, headers, delivered)
         with self._lock:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from connect.clients.transactions.producer import KeepTrying, TransactionalProducer
 from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
+from connect.futures import CommitRequests
 from connect.plugin import RecordMetadata, SourceRecord, StoredOffset
 from connect.runtime.error_handling.tolerance import RetriesInterrupted
 from connect.runtime.offset_stores import TransactionalStore
@@ -79,7 +80,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         self._offsets: dict[Hashable, StoredOffset] = {}
         self._settled: list[tuple[SourceRecord, RecordMetadata | None]] = []
         self._send_failure: ConnectError | None = None
-        self._asked: list[Future[None]] = []
+        self._asked = CommitRequests()
 
     def start(self) -> None:
         self._need_brokers()
@@ -114,9 +115,7 @@ class ExactlyOnceSourceTask(SourceLoop):
         super().resume()
 
     def commit_soon(self) -> Future[None]:
-        done: Future[None] = Future()
-        self._asked.append(done)
-        return done
+        return self._asked.add()
 
     def finish(self, deadline: Deadline, *, failed: bool) -> bool:
         """Finish. If a commit is impossible, the open transaction is aborted, so nothing is copied
@@ -132,8 +131,7 @@ class ExactlyOnceSourceTask(SourceLoop):
 
     def close(self) -> None:
         ended = ConnectError(f"Task {self._name} has ended")
-        for waiting in self._asked:
-            waiting.set_exception(ended)
+        self._asked.end_all(ended)
         self._aborted += 1
         try:
             self._close_loop()
@@ -304,6 +302,4 @@ class ExactlyOnceSourceTask(SourceLoop):
                 "is a defect of the plugin: report it to its author, with the trace",
                 self._name,
             )
-        asked, self._asked = self._asked, []
-        for waiting in asked:
-            waiting.set_result(None)
+        self._asked.end_all()

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 
 from connect.clock import Deadline
 from connect.errors import BrokerError, ConnectError, TaskFailed
+from connect.futures import done_future
 from connect.metrics.client_metrics import ClientStatistics
 from connect.metrics.source_task_metrics import SourceTotals
 from connect.plugin import RecordMetadata, SourceRecord, StoredOffset
@@ -208,9 +209,7 @@ class WorkerSourceTask(SourceLoop):
             ) from self._send_failure
 
     def _gather(self) -> Future[list[StoredOffset]]:
-        offsets: Future[list[StoredOffset]] = Future()
-        offsets.set_result(self._submitted.take_committable())
-        return offsets
+        return done_future(self._submitted.take_committable())
 
     def _totals(self) -> SourceTotals:
         """Return the record counts. Called on any thread."""

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.futures import settle
 from connect.runtime.errors import NotFound
 from connect.runtime.restart_plan import RestartPlan
 from connect.runtime.standalone.command_thread import CommandThread
@@ -172,9 +173,5 @@ class StandaloneConnectors:
     def _settle(self, name: str, error: BaseException | None = None) -> None:
         """Complete the futures that wait for the connector."""
         ready = self._ready.get(name)
-        if ready is None or ready.done():
-            return
-        if error is None:
-            ready.set_result(None)
-        else:
-            ready.set_exception(error)
+        if ready is not None and not ready.done():
+            settle(ready, error)

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, Interrupted
+from connect.futures import run_into, settle
 from connect.log_fields import OwnedThread, with_log_fields
 from connect.metrics.worker_metrics import HostedTask
 from connect.plugin import PartitionHealth
@@ -194,17 +195,10 @@ class TaskHost:
         """Ask the task to commit its source offsets now. Done when they are stored."""
         stored: Future[None] = Future()
 
-        def copy_result(done: Future[None]) -> None:
-            error = done.exception()
-            if error is None:
-                stored.set_result(None)
-            else:
-                stored.set_exception(error)
-
         def chain(started: Future[Future[None]]) -> None:
             error = started.exception()
             if error is None:
-                started.result().add_done_callback(copy_result)
+                started.result().add_done_callback(lambda done: settle(stored, done.exception()))
             else:
                 stored.set_exception(error)
 
@@ -227,14 +221,7 @@ class TaskHost:
 
     def _call(self, step: Callable[[], T]) -> Future[T]:
         answer: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                answer.set_result(step())
-            except Exception as error:  # noqa: BLE001 - plugin code; the caller gets the error
-                answer.set_exception(error)
-
-        if not self._request(run):
+        if not self._request(lambda: run_into(answer, step)):
             answer.set_exception(ConnectError(f"Task {self.instance} is not running"))
         return answer
 

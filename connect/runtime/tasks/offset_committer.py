@@ -14,6 +14,7 @@ from enum import Enum
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import AuthenticationFailed, ConnectError
+from connect.futures import CommitRequests
 from connect.loop import is_retriable
 from connect.metrics.task_metrics import TaskMetrics
 from connect.plugin import StoredOffset
@@ -70,10 +71,7 @@ class OffsetCommitter:
         self._late_said = False
         self.trouble: str | None = None
         """Why source offsets cannot be stored at the moment; None without a known problem."""
-        self._requests: list[Future[None]] = []
-        self._answering: list[Future[None]] = []
-        self.successes = 0
-        self.failures = 0
+        self._requests = CommitRequests()
 
     def next_turn_s(self) -> float:
         """Return the seconds until `turn` has something to do, unless `wake` is called earlier."""
@@ -85,9 +83,7 @@ class OffsetCommitter:
 
     def request(self) -> Future[None]:
         """Commit soon, whatever the interval. The future completes when the offsets are stored."""
-        done: Future[None] = Future()
-        self._requests.append(done)
-        return done
+        return self._requests.add()
 
     def turn(self) -> None:
         """Do the steps that are possible now.
@@ -118,9 +114,7 @@ class OffsetCommitter:
 
     def abandon(self, error: ConnectError) -> None:
         """Fail all waiting commits with the error: `turn` will not be called again."""
-        for waiting in (*self._requests, *self._answering):
-            waiting.set_exception(error)
-        self._requests, self._answering = [], []
+        self._requests.end_all(error)
 
     def _wait_idle(self, deadline: Deadline, pump: Callable[[float], object]) -> bool:
         while self._step is not _Step.IDLE:
@@ -133,7 +127,7 @@ class OffsetCommitter:
     def _begin(self) -> None:
         self._began = self._clock.monotonic()
         self._late_said = False
-        self._answering, self._requests = self._requests, []
+        self._requests.begin()
         self._step = _Step.GATHERING
         try:
             self._gathering = self._gather()
@@ -171,20 +165,14 @@ class OffsetCommitter:
     def _succeed(self) -> None:
         self._idle()
         self.trouble = None
-        self.successes += 1
         self._measure(success=True)
-        answering, self._answering = self._answering, []
         self._committed()
-        for waiting in answering:
-            waiting.set_result(None)
+        self._requests.end()
 
     def _fail(self, what: str, error: BaseException, *, passing: bool = False) -> None:
         self._idle()
-        self.failures += 1
         self._measure(success=False)
-        answering, self._answering = self._answering, []
-        for waiting in answering:
-            waiting.set_exception(error)
+        self._requests.end(error)
         if not passing and not is_retriable(error):
             raise error
         self.trouble = f"The task's source offsets could not be {what}: {error}"

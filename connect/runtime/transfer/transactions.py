@@ -10,6 +10,7 @@ from connect.clients.transactions.coordinator import TransactionCoordinator
 from connect.clients.transactions.producer import KeepTrying
 from connect.clock import SYSTEM_CLOCK, Clock
 from connect.errors import ConnectError
+from connect.futures import done_future, settle
 from connect.plugin import RecordMetadata, SourcePartition, StoredOffset, TopicPartition
 from connect.runtime.offset_stores import TransactionalStore
 from connect.runtime.source.exactly_once_task import ExactlyOncePlan
@@ -30,9 +31,7 @@ class TransactionalRecords:
 
     def send(self, topic: str, key: bytes, value: bytes | None) -> Future[RecordMetadata]:
         self._records.append((key, value))
-        sent: Future[RecordMetadata] = Future()
-        sent.set_result(RecordMetadata(topic, -1, -1, -1))
-        return sent
+        return done_future(RecordMetadata(topic, -1, -1, -1))
 
     def take(self) -> _Records:
         taken, self._records = self._records, []
@@ -151,11 +150,9 @@ def _followed(future: Future[None], then: Callable[[], None]) -> Future[None]:
 
     def completed(done: Future[None]) -> None:
         error = done.exception()
-        if error is not None:
-            result.set_exception(error)
-            return
-        then()
-        result.set_result(None)
+        if error is None:
+            then()
+        settle(result, error)
 
     future.add_done_callback(completed)
     return result

@@ -13,6 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 
 from connect.clock import Clock, Deadline
 from connect.errors import DeadlineExceeded
+from connect.futures import run_into
 from connect.log_fields import OwnedThread
 from connect.runtime.rest_entities import ConfigInfos
 from connect.runtime.stages import Stages
@@ -36,14 +37,10 @@ class TimedValidation:
         answer: Future[ConfigInfos] = Future()
         stages = Stages(self._clock)
         name = config.get("name") or config.get("connector.class") or ""
-
-        def run() -> None:
-            try:
-                answer.set_result(self._validator.validate(config))
-            except Exception as error:  # noqa: BLE001 - the future carries it to the request
-                answer.set_exception(error)
-
-        thread = OwnedThread(run, f"validation-{name}")
+        thread = OwnedThread(
+            lambda: run_into(answer, lambda: self._validator.validate(config)),
+            f"validation-{name}",
+        )
         with stages.during(f"performing multi-property validation for the connector {name}"):
             thread.start()
             try:

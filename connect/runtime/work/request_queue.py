@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from connect.clock import Clock
 from connect.errors import ConnectError, DeadlineExceeded
+from connect.futures import run_into
 
 __all__ = ["RequestQueue"]
 
@@ -43,12 +44,8 @@ class RequestQueue:
         answer: Future[T] = Future()
 
         def run() -> None:
-            if not answer.set_running_or_notify_cancel():
-                return
-            try:
-                answer.set_result(request())
-            except Exception as error:  # noqa: BLE001 - who asked gets the error
-                answer.set_exception(error)
+            if answer.set_running_or_notify_cancel():
+                run_into(answer, request)
 
         def refuse(error: ConnectError) -> None:
             if answer.set_running_or_notify_cancel():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from connect.clock import Deadline
 from connect.errors import ConnectError, TaskFailed
+from connect.futures import settle
 from connect.plugin import TransferTask
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.tasks.configs import check_task_count
@@ -379,9 +380,7 @@ class RunningWork:
             error = done.exception()
             if error is None:
                 self._tasks_wanted(name)
-                ready.set_result(None)
-            else:
-                ready.set_exception(error)
+            settle(ready, error)
 
         started.add_done_callback(on_started)
 

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from connect.clients.errors import from_librdkafka, not_authorized
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConnectError, RetriableError
+from connect.futures import settle
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.formats import OffsetSync
 from connectors.mirror.offsets.offset_syncs import SyncPoint
@@ -206,10 +207,7 @@ class OffsetSyncProducer:
             if left == 0:
                 self._map_works = self._map_works or not failed
                 self._note(_PAGES, failed[0] if failed else None)
-                if failed:
-                    result.set_exception(failed[0])
-                else:
-                    result.set_result(None)
+                settle(result, failed[0] if failed else None)
 
         for key, value in pages:
             try:

@@ -24,7 +24,7 @@ from connectors.mirror.copy.partition.produce_errors import ABORTABLE
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.settings import TransactionPlan
-from connectors.mirror.copy.transactions.commit_requests import CommitRequests
+from connectors.mirror.copy.transactions.commit_requests import TransactionRequests
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.transactions.participants import TransactionPartitions
 from connectors.mirror.copy.transactions.states import Event, Phase, TransactionState
@@ -59,7 +59,7 @@ class TransactionManager:
         self._equipped: set[TopicPartition] = set()
         self._renew_after: str | None = None
         self._uncommitted = Uncommitted(context)
-        self._requests = CommitRequests()
+        self._requests = TransactionRequests()
         self._look_posted = False
         self._reason = ""
         self._looking = loop.after(LOOK_S, self._look)
@@ -178,7 +178,7 @@ class TransactionManager:
         self._offsets.start_over()
 
     def close(self) -> None:
-        self._requests.fail(ConnectError("The task has ended"))
+        self._requests.end_all(ConnectError("The task has ended"))
 
     # Start of a transaction: calls from the members.
 
@@ -268,7 +268,7 @@ class TransactionManager:
         moved = [p for p in self._context.partitions.values() if p.unstored]
         covered = [p for p in moved if self._offsets.has(p)]
         if len(covered) == len(moved):
-            self._requests.covered()
+            self._requests.begin()
         return covered
 
     def _commit_if_stored(self) -> None:
@@ -290,7 +290,7 @@ class TransactionManager:
         self._members.forget()
         self._uncommitted.pass_on(committed=True)
         self._context.listener.committed()
-        self._requests.committed()
+        self._requests.end()
         why, self._renew_after = self._renew_after, None
         if why is not None:
             self._abort(why)
@@ -315,8 +315,7 @@ class TransactionManager:
         if self._life.phase is Phase.OPEN:
             self._loop.post(self._look_now)
         elif self._life.phase is Phase.IDLE and not self._store_what_moved():
-            self._requests.covered()
-            self._requests.committed()
+            self._requests.end_all()
 
     def _store_what_moved(self) -> bool:
         """Start a transaction if positions advanced without being stored."""
@@ -398,7 +397,7 @@ class TransactionManager:
         self._life.on(Event.ABORTED)
         self._pace.aborted(self._loop.now())
         self._uncommitted.pass_on(committed=False)
-        self._requests.aborted()
+        self._requests.repeat()
         self._renew_after = None
         self._equipped.clear()
         for partition in self._context.partitions.values():

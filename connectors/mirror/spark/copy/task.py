@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from connect.clients.config.properties import fetch_settings, wire_settings
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
+from connect.futures import done_future
 from connect.plugin import PartitionHealth, StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.compare.tail_lookup import ThreadedTailLookup
@@ -507,6 +508,4 @@ class SparkSourceTask(BaseSourceTask):
     def request_commit(self) -> Future[None]:
         """Return at once: all records that this task knows to be on the target have stored
         offsets."""
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return done_future(None)

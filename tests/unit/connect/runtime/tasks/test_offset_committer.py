@@ -91,7 +91,6 @@ def test_a_commit_gathers_then_stores_then_tells_the_task(bench: Bench) -> None:
     assert bench.written == {b'["c",{"p":0}]': b'{"offset":42}'}
     bench.store_done()
     assert bench.committed == 1
-    assert bench.committer.successes == 1
 
 
 def test_a_finished_step_wakes_the_task(bench: Bench) -> None:
@@ -124,7 +123,7 @@ def test_offsets_that_could_not_be_stored_come_again_with_the_next_commit(bench:
     bench.due()
     bench.gather_done(7)
     bench.store_done(BrokerUnavailable("away"))
-    assert (bench.committed, bench.committer.failures) == (0, 1)
+    assert bench.committed == 0
     assert bench.committer.trouble == "The task's source offsets could not be stored: away"
     bench.written.clear()
     bench.due()
