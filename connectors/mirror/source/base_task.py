@@ -3,19 +3,21 @@ progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from connect.clock import Clock
 from connect.log_fields import add_log_fields
-from connect.plugin import TransferCounts, TransferTask
+from connect.plugin import StoredOffset, TransferCounts, TransferTask
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.clients import source_consumer
 from connectors.mirror.config.source import SourceTaskConfig
 from connectors.mirror.config.task_changes import flow_part, only_adds_partitions
 from connectors.mirror.copy.batches.transformed import ChangeRecord
-from connectors.mirror.history.recorder import TaskHistory
+from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics, TaskPartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.offset_sync_writer import (
@@ -26,6 +28,7 @@ from connectors.mirror.offsets.offset_sync_writer import (
 )
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.replication_policy import replication_policy
+from connectors.mirror.retention.watch import RetentionWatch
 
 __all__ = ["BaseSourceTask", "reached", "running"]
 
@@ -38,18 +41,15 @@ def running(owned: T | None) -> T:
     return owned
 
 
-class _Partition(Protocol):
-    """The part of a partition, of either engine, that `reached` uses."""
+class _Partition(CopiedPartition, Protocol):
+    """A partition of either engine, whose position is stored."""
 
-    @property
-    def source(self) -> TopicPartition: ...
-    @property
-    def log_start_offset(self) -> int: ...
-    @property
-    def acked_position(self) -> int: ...
     @property
     def behind_stored(self) -> bool: ...
     def facts(self, position: int) -> LogIdentity: ...
+
+
+P = TypeVar("P", bound=_Partition)
 
 
 def reached(partition: _Partition, position: int) -> Reached:
@@ -64,14 +64,16 @@ def reached(partition: _Partition, position: int) -> Reached:
     return Reached(partition.source, position, partition.log_start_offset, facts)
 
 
-class BaseSourceTask(TransferTask):
-    """A source task of one flow."""
+class BaseSourceTask(TransferTask, Generic[P]):
+    """A source task of one flow. `P`: the engine's partitions."""
 
     def __init__(self, clock: Clock, *, on_spark: bool = False) -> None:
         self._clock = clock
         self._sync_writer: OffsetSyncWriter | None = None
         self._beginnings: StartPositionTracker | None = None
         self._history: TaskHistory | None = None
+        self._retention: RetentionWatch | None = None
+        self._committing: list[tuple[P, int]] = []
         self._learn_by = 0.0
         self._totals = CopyTotals(on_spark=on_spark)
         self._remove_totals: Callable[[], None] = lambda: None
@@ -151,11 +153,51 @@ class BaseSourceTask(TransferTask):
         alias = self._config.source_cluster_alias
         return [source_partition(alias, key) for key in keys]
 
+    def _prepare(self, moved: list[tuple[P, int]]) -> Future[list[StoredOffset]]:
+        """Begin to store these positions. The future completes once the map pages that cover them
+        are written."""
+        self._committing = moved
+        running(self._history).reached(moved)
+        return running(self._sync_writer).prepare([reached(*each) for each in moved])
+
+    @abstractmethod
+    def _position_stored(self, partition: P, position: int) -> None:
+        """Note that this position was stored as the partition's source offset."""
+
+    @abstractmethod
+    def _forget_departed(self) -> None:
+        """Forget the partitions that left and whose positions are stored."""
+
+    def committed(self) -> None:
+        behind = [moved for moved in self._committing if moved[0].behind_stored]
+        for partition, position in self._committing:
+            self._position_stored(partition, position)
+        # The facts beside their former offsets do not hold any more.
+        self._write_reached(moved for moved in behind if not moved[0].behind_stored)
+        running(self._beginnings).stored([partition.source for partition, _ in self._committing])
+        self._committing = []
+        self._forget_departed()
+        running(self._sync_writer).committed()
+
+    def _write_reached(self, stored: Iterable[tuple[P, int]]) -> None:
+        """Write the pages and facts of partitions whose offsets are stored."""
+        progress = [reached(*each) for each in stored]
+        if progress:
+            running(self._sync_writer).prepare(progress)
+
+    def _forget(self, key: TopicPartition) -> None:
+        running(self._sync_writer).forget(key)
+        running(self._history).forget(key)
+        self._partition_metrics.forget(key)
+
     def _remove_metrics(self) -> None:
         self._remove_totals()
         self._partition_metrics.close()
 
     def _close_writers(self) -> None:
+        if self._retention is not None:
+            self._retention.close()
+            self._retention = None
         if self._history is not None:
             self._history.close()
             self._history = None

@@ -9,7 +9,7 @@ engine thread, so nothing in them may block. The rest runs on the task's thread,
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -39,8 +39,7 @@ from connectors.mirror.offsets.offset_sync_writer import (
     source_partition,
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
-from connectors.mirror.retention.watch import RetentionWatch
-from connectors.mirror.source.base_task import BaseSourceTask, reached, running
+from connectors.mirror.source.base_task import BaseSourceTask, running
 from connectors.mirror.source.catch_up import CopyProgress
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 
@@ -54,7 +53,7 @@ _LOOK_S = 1.0
 _KAFKA = TaskClients()
 
 
-class MirrorSourceTask(BaseSourceTask):
+class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
     """Copies the partitions of its assignment."""
 
     def __init__(self, clients: TaskClients = _KAFKA) -> None:
@@ -64,13 +63,11 @@ class MirrorSourceTask(BaseSourceTask):
         self._cancellation: Cancellation | None = None
         self._quarantine: OwnedQuarantine | None = None
         self._tails: OwnedTailLookup | None = None
-        self._retention: RetentionWatch | None = None
         self._progress: CopyProgress | None = None
         self._learning: dict[TopicPartition, int] = {}
         self._assigned: set[TopicPartition] = set()
         self._limits = (NO_LIMITS, 1.0)
         self._left: list[PartitionCopy] = []
-        self._committing: list[tuple[PartitionCopy, int]] = []
         self._without_pages: dict[TopicPartition, PartitionCopy] = {}
         self._pages_at = 0.0
 
@@ -340,9 +337,6 @@ class MirrorSourceTask(BaseSourceTask):
         if self._progress is not None:
             self._progress.close()
             self._progress = None
-        if self._retention is not None:
-            self._retention.close()
-            self._retention = None
         if self._quarantine is not None:
             self._quarantine.close()
             self._quarantine = None
@@ -421,20 +415,10 @@ class MirrorSourceTask(BaseSourceTask):
             # After a crash, the next start compares both logs from here on.
             partition.drop_anchor()
             partition.storing(partition.acked_position)
-        self._committing = moved
-        running(self._history).reached(moved)
-        return self._kept_sync_writer().prepare([reached(*each) for each in moved])
+        return self._prepare(moved)
 
-    def committed(self) -> None:
-        behind = [partition for partition, _ in self._committing if partition.behind_stored]
-        for partition, position in self._committing:
-            self._running().stored(partition, position)
-        # The facts beside their former offsets do not hold any more.
-        self._write_reached([partition for partition in behind if not partition.behind_stored])
-        self._kept_beginnings().stored([partition.source for partition, _ in self._committing])
-        self._committing = []
-        self._forget_left()
-        self._kept_sync_writer().committed()
+    def _position_stored(self, partition: PartitionCopy, position: int) -> None:
+        self._running().stored(partition, position)
 
     # Progress under exactly-once covers committed batches only.
 
@@ -463,24 +447,16 @@ class MirrorSourceTask(BaseSourceTask):
             for key in stored:
                 del self._without_pages[key]
             self._kept_beginnings().stored(stored)
-            self._write_reached(stored.values())
-            running(self._history).reached((p, p.stored_position) for p in stored.values())
+            moved = [(partition, partition.stored_position) for partition in stored.values()]
+            self._write_reached(moved)
+            running(self._history).reached(moved)
 
-    def _write_reached(self, partitions: Iterable[PartitionCopy]) -> None:
-        """Write the pages and facts of partitions whose offsets are stored."""
-        stored = [reached(each, each.stored_position) for each in partitions]
-        if stored:
-            self._kept_sync_writer().prepare(stored)
-
-    def _forget_left(self) -> None:
-        """Drop the state of partitions that left and whose positions are stored."""
+    def _forget_departed(self) -> None:
         still: list[PartitionCopy] = []
         assigned = {partition.source for partition in self._running().partitions}
         for partition in self._left:
             if partition.unstored:
                 still.append(partition)
             elif partition.source not in assigned:
-                self._kept_sync_writer().forget(partition.source)
-                running(self._history).forget(partition.source)
-                self._partition_metrics.forget(partition.source)
+                self._forget(partition.source)
         self._left = still

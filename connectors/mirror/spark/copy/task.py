@@ -37,7 +37,7 @@ from connectors.mirror.offsets.offset_sync_writer import (
 )
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.retention.watch import RetentionWatch
-from connectors.mirror.source.base_task import BaseSourceTask, reached, running
+from connectors.mirror.source.base_task import BaseSourceTask, running
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.copy_jobs import CopyJobs
 from connectors.mirror.spark.copy.end_offsets import Listing
@@ -71,7 +71,7 @@ _quiet_until: dict[str, float] = {}
 """Until when Spark may still copy for a stopped task (monotonic seconds), by connector."""
 
 
-class SparkSourceTask(BaseSourceTask):
+class SparkSourceTask(BaseSourceTask[SparkPartition]):
     """Copies the partitions of its assignment on Spark."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -85,11 +85,9 @@ class SparkSourceTask(BaseSourceTask):
         self._tails: BoardTails | None = None
         self._lanes: ExecutorTransactionalIds | None = None
         self._once: ExactlyOnceBookkeeping | None = None
-        self._committing: list[tuple[SparkPartition, int]] = []
         self._condition = threading.Condition()
         self._inbox: deque[Callable[[], None]] = deque()
         self._woken = False
-        self._retention: RetentionWatch | None = None
         self._forecast_at = 0.0
         self._paused = False
         self._trouble: str | None = "Spark is starting"
@@ -382,9 +380,6 @@ class SparkSourceTask(BaseSourceTask):
             if self._flights and self._lanes is None:
                 until = self._clock.monotonic() + self._quiet_s
                 _quiet_until[self.context.connector_name] = until
-        if self._retention is not None:
-            self._retention.close()
-            self._retention = None
         if self._lanes is not None:
             self._lanes.close()
             self._lanes = None
@@ -476,28 +471,15 @@ class SparkSourceTask(BaseSourceTask):
         moved = [(partition, partition.position) for partition in self._board.moved()]
         for partition, _ in moved:
             partition.committing()
-        self._committing = moved
-        running(self._history).reached(moved)
-        return running(self._sync_writer).prepare([reached(*each) for each in moved])
+        return self._prepare(moved)
 
-    def committed(self) -> None:
-        behind = [partition for partition, _ in self._committing if partition.behind_stored]
-        for partition, position in self._committing:
-            partition.committed(position)
-        moved_back = [partition for partition in behind if not partition.behind_stored]
-        if moved_back:
-            self._board.news = True
-            # The facts beside their former offsets do not hold any more.
-            back = [reached(each, each.position) for each in moved_back]
-            running(self._sync_writer).prepare(back)
-        running(self._beginnings).stored([partition.source for partition, _ in self._committing])
-        self._committing = []
-        sync_writer = running(self._sync_writer)
+    def _position_stored(self, partition: SparkPartition, position: int) -> None:
+        self._board.news |= partition.behind_stored
+        partition.committed(position)
+
+    def _forget_departed(self) -> None:
         for partition in self._board.take_gone():
-            sync_writer.forget(partition.source)
-            running(self._history).forget(partition.source)
-            self._partition_metrics.forget(partition.source)
-        sync_writer.committed()
+            self._forget(partition.source)
 
     # Progress under exactly-once.
 
