@@ -20,7 +20,6 @@ from connect.plugin import AlteredOffset, SourceRecord, SourceTask, TransferTask
 from connectors.mirror.background.cluster_loop import STOP_TIMEOUT_S, cluster_loop
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
-from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.formats import Heartbeat
 from connectors.mirror.history.flow_events import FlowConnector
 from connectors.mirror.offsets.alter_offsets_checks import check_heartbeat_offset
@@ -72,12 +71,6 @@ class MirrorHeartbeatConnector(FlowConnector):
         except ConfigError as error:
             return [ConfigProblem(error.key or "connector.class", str(error))]
         return []
-
-    @classmethod
-    def not_permitted(
-        cls, config: Mapping[str, str], worker: Mapping[str, str]
-    ) -> Sequence[ConfigProblem]:
-        return not_permitted(config, worker)
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:

@@ -16,7 +16,6 @@ from connect.plugin import AlteredOffset, SourceTask, TransferTask
 from connectors.mirror.checkpoints.group_refresh import GroupRefresh, chunks
 from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF, CheckpointConfig
 from connectors.mirror.config.former_names import former_names
-from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.filters import group_filter, topic_filter
 from connectors.mirror.history.flow_events import FlowConnector
 from connectors.mirror.offsets.alter_offsets_checks import check_checkpoint_offset
@@ -71,12 +70,6 @@ class MirrorCheckpointConnector(FlowConnector):
     @classmethod
     def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
         return validate_checkpoint(config)
-
-    @classmethod
-    def not_permitted(
-        cls, config: Mapping[str, str], worker: Mapping[str, str]
-    ) -> Sequence[ConfigProblem]:
-        return not_permitted(config, worker)
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:

@@ -10,9 +10,9 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from connect.config.definition import ConfigDef
+from connect.config.definition import ConfigDef, ConfigProblem
 from connect.config.secrets import without_secrets
 from connect.config.types import SecretStr
 from connect.errors import ConnectError
@@ -20,6 +20,7 @@ from connect.log_fields import OwnedThread
 from connect.plugin import Connector
 from connectors.mirror.config.history_url import flow_history_url
 from connectors.mirror.config.loss_policies import HISTORY_KEYS, RETENTION_KEY, URL_KEY
+from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.history.database import open_history, there_is
 from connectors.mirror.history.rows import EventRow, FlowTask, flow_event
 
@@ -43,7 +44,13 @@ _MODULE = re.compile(r"^(?:\w+\.)+(?=\w+(?::|$))")
 
 
 class FlowConnector(Connector):
-    """A connector whose failures, and those of its tasks, are events of its flow."""
+    """A connector of a flow. Its failures, and those of its tasks, are events of the flow."""
+
+    @classmethod
+    def not_permitted(
+        cls, config: Mapping[str, str], worker: Mapping[str, str]
+    ) -> Sequence[ConfigProblem]:
+        return not_permitted(config, worker)
 
     @classmethod
     def note_failure(

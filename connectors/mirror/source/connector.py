@@ -20,7 +20,6 @@ from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirror.config.former_names import former_names
-from connectors.mirror.config.permissions import not_permitted
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
 from connectors.mirror.config.transforms import transform_problems
@@ -123,12 +122,6 @@ class MirrorSourceConnector(FlowConnector):
     @classmethod
     def validate(cls, config: Mapping[str, str]) -> Sequence[ConfigProblem]:
         return validate_source(config)
-
-    @classmethod
-    def not_permitted(
-        cls, config: Mapping[str, str], worker: Mapping[str, str]
-    ) -> Sequence[ConfigProblem]:
-        return not_permitted(config, worker)
 
     @classmethod
     def alter_offsets(cls, config: Mapping[str, str], offsets: Sequence[AlteredOffset]) -> bool:
