@@ -29,10 +29,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.jobs.archive_options import add_options, check_options
-from api.cli.jobs.copy_jobs import EXIT_REFUSED, PIECE_SECONDS, end_history, exit_code, job_state
+from api.cli.jobs.copy_jobs import (
+    EXIT_REFUSED,
+    JOB_EXIT_CODES,
+    PIECE_SECONDS,
+    end_history,
+    exit_code,
+    job_state,
+)
+from api.cli.jobs.flow_program import chosen_topics, run_flow_program
 from api.cli.processes.exit_process import leave
-from api.cli.program import EXIT_OK, UsageParser, flow_arguments, run_program
-from api.cli.version import add_version
+from api.cli.program import EXIT_OK
 from connect.errors import RetriableError
 
 if TYPE_CHECKING:
@@ -40,7 +47,6 @@ if TYPE_CHECKING:
 
     from api.cli.output.backfill import ProgressView
     from api.cli.processes.stop_signals import StopSignal
-    from connect.config.java_regex import JavaRegex
     from connectors.archive.place import WantedPlace
     from connectors.archive.session import ArchiveSession
     from connectors.mirror.backfill.job import JobOutcome
@@ -62,24 +68,20 @@ FAILED_ROUNDS = 5
 """With --every, the command ends with an error after so many failed rounds in a row."""
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = UsageParser(
-        prog=PROGRAM,
-        description="Archive a flow's topics in Parquet files or a table, or restore them to its "
-        "target.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 stopped, 78 "
-        "wrong properties. Start it again to "
-        "continue where it stopped.",
-    )
-    add_version(parser)
-    flow_help = "flow whose source is archived, or into whose target the archive is restored; "
-    flow_help += "optional if only one flow copies topics"
-    return flow_arguments(parser, argv, flow_help, add_options, check_options)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_program(PROGRAM, lambda: _arguments(argv), run_archive)
+    return run_flow_program(
+        PROGRAM,
+        argv,
+        run_archive,
+        add_options,
+        check_options,
+        description="Archive a flow's topics in Parquet files or a table, or restore them to its "
+        "target.",
+        epilog=JOB_EXIT_CODES,
+        flow_help="flow whose source is archived, or into whose target the archive is restored; "
+        "optional if only one flow copies topics",
+    )
 
 
 def run_archive(arguments: argparse.Namespace) -> int:
@@ -121,7 +123,7 @@ def _archive(arguments: argparse.Namespace) -> int:
     wanted = _wanted(arguments)
     with ExitStack() as stack:
         session = stack.enter_context(
-            closing(ArchiveSession(flow, _pattern(arguments), view.say, unpacking))
+            closing(ArchiveSession(flow, chosen_topics(arguments), view.say, unpacking))
         )
         if not arguments.plan:
             session.take_lock()
@@ -182,7 +184,8 @@ class _ArchiveRun:
             )
 
     def _round(self) -> JobOutcome:
-        from api.cli.output.backfill import to_json, write_json
+        from api.cli.output.backfill import to_json
+        from api.cli.output.formats import write_json
 
         arguments = self.arguments
         size = int(arguments.piece_bytes or ARCHIVE_PIECE_BYTES)
@@ -191,8 +194,7 @@ class _ArchiveRun:
             outcome = self.session.round(size, slots, lambda: self.stop.wait(0), self._tell)
         finally:
             self.view.end()
-        if arguments.json is not None:
-            write_json(arguments.json, to_json(self.session.jobs, outcome.progress))
+        write_json(arguments.json, to_json(self.session.jobs, outcome.progress))
         return outcome
 
     def _tell(self, progress: JobProgress) -> None:
@@ -201,7 +203,8 @@ class _ArchiveRun:
 
 
 def _restore(arguments: argparse.Namespace) -> int:
-    from api.cli.output.backfill import ProgressView, to_json, write_json
+    from api.cli.output.backfill import ProgressView, to_json
+    from api.cli.output.formats import write_json
     from api.cli.processes.stop_signals import StopSignal
     from connectors.archive.files import ArchiveFiles
     from connectors.archive.groups import GroupArchive, restore_groups
@@ -223,7 +226,7 @@ def _restore(arguments: argparse.Namespace) -> int:
         store = ArchiveStore.read(ArchiveFiles(spark, arguments.restore))
         reader = ArchiveReader(spark, store)
         survey = stack.enter_context(
-            closing(RestoreSurvey(flow, store, reader, _pattern(arguments)))
+            closing(RestoreSurvey(flow, store, reader, chosen_topics(arguments)))
         )
         session = stack.enter_context(closing(BackfillSession(flow, survey, view.say)))
         if arguments.plan:
@@ -254,8 +257,7 @@ def _restore(arguments: argparse.Namespace) -> int:
             view.say(f"Wrote checkpoints of consumer groups: {groups}")
         end_history(history, outcome)
         jobs = urgent_first(plan.jobs)
-        if arguments.json is not None:
-            write_json(arguments.json, to_json(jobs, outcome.progress))
+        write_json(arguments.json, to_json(jobs, outcome.progress))
         _show(arguments, jobs, outcome, "Restore", " The flow continues after these records.")
         return exit_code(outcome)
 
@@ -271,7 +273,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     from connectors.spark.program_session import own_session
 
     flow = named_flow(arguments.config, arguments.flow)
-    pattern = _pattern(arguments)
+    pattern = chosen_topics(arguments)
     with ExitStack() as stack:
         spark = stack.enter_context(own_session(PROGRAM, flow.properties, frames=True))
         store = ArchiveStore.read(ArchiveFiles(spark, arguments.verify))
@@ -308,8 +310,7 @@ def _show_plan(
         lambda: backfill.to_json(jobs, None),
         lambda output: backfill.print_plan(jobs, missing, (), output=output, title=title),
     )
-    if arguments.json is not None:
-        backfill.write_json(arguments.json, backfill.to_json(jobs, None))
+    formats.write_json(arguments.json, backfill.to_json(jobs, None))
     return EXIT_OK
 
 
@@ -335,12 +336,6 @@ def _wanted(arguments: argparse.Namespace) -> WantedPlace | None:
     from connectors.archive.place import WantedPlace
 
     return None if arguments.format is None else WantedPlace(arguments.format, arguments.table)
-
-
-def _pattern(arguments: argparse.Namespace) -> JavaRegex | None:
-    from connectors.mirror.inspect.source_topics import topic_pattern
-
-    return None if arguments.topics is None else topic_pattern(arguments.topics)
 
 
 def command() -> NoReturn:

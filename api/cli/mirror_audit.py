@@ -17,29 +17,25 @@ The command reads both clusters and writes to neither, except with --repair. Exi
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
+from api.cli.jobs.flow_program import add_engine_option, add_topics_option, run_flow_program
 from api.cli.processes.exit_process import leave
 from api.cli.program import (
     EXIT_DIFFERENT,
     EXIT_FAILED,
     EXIT_OK,
     WITHOUT_SPARK,
-    UsageParser,
-    flow_arguments,
     output_file,
     positive,
-    run_program,
 )
-from api.cli.version import add_version
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError
 
 if TYPE_CHECKING:
     from connectors.mirror.audit.auditor import AuditSetup, RangeOutcome
@@ -61,28 +57,11 @@ SAMPLE_FETCH_BYTES = 512 * 1024
 PROGRAM = "connect-mirror-audit"
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = UsageParser(
-        prog=PROGRAM,
-        description="Compare the records of a flow's copies with their sources.",
-        epilog="Exit codes: 0 complete, 1 audit failed or incomplete, 2 wrong command line, "
-        "3 differences found, 4 not all offsets are accounted for (--mode ledger), 78 wrong "
-        "properties.",
-    )
-    add_version(parser)
-    flow_help = "the flow to audit; optional if there is only one"
-    return flow_arguments(parser, argv, flow_help, add_options, check_options)
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `run_audit` reads, besides `config` and `flow`."""
     from connectors.mirror.audit.plan import DEFAULT_RANGE_BYTES
 
-    parser.add_argument(
-        "--topics",
-        metavar="REGEX",
-        help="audit only source topics whose whole name matches REGEX, a Java regular expression",
-    )
+    add_topics_option(parser)
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="also write the result to FILE as JSON"
     )
@@ -102,13 +81,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --mode ledger: number of ranges of 1000 records to sample and compare; a flow "
         "with fewer records is read completely (default: %(default)s)",
     )
-    parser.add_argument(
-        "--engine",
-        choices=("spark", "local"),
-        default="spark",
-        help="spark: run on the Spark master in the properties (default local[*]); "
-        "local: run in processes on this machine, without a JVM (default: spark)",
-    )
+    add_engine_option(parser, "processes on this machine")
     parser.add_argument(
         "--processes",
         type=positive,
@@ -148,7 +121,18 @@ def check_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_program(PROGRAM, lambda: _arguments(argv), run_audit)
+    return run_flow_program(
+        PROGRAM,
+        argv,
+        run_audit,
+        add_options,
+        check_options,
+        description="Compare the records of a flow's copies with their sources.",
+        epilog="Exit codes: 0 complete, 1 audit failed or incomplete, 2 wrong command line, "
+        "3 differences found, 4 not all offsets are accounted for (--mode ledger), 78 wrong "
+        "properties.",
+        flow_help="the flow to audit; optional if there is only one",
+    )
 
 
 def run_audit(arguments: argparse.Namespace) -> int:
@@ -171,7 +155,7 @@ def _run_logs(
     named: DedicatedFlow, flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory
 ) -> int:
     from api.cli.output.audit import print_repairs
-    from api.cli.output.formats import is_document
+    from api.cli.output.formats import is_document, write_json
 
     with _engine(arguments, flow) as engine:
         plan, report = _audit(flow, arguments, engine, history)
@@ -191,7 +175,7 @@ def _run_logs(
                     _print_report(arguments, report)
     if is_document(arguments):
         _print_report(arguments, report)
-    _write_json(arguments, report.to_json())
+    write_json(arguments.json, report.to_json())
     _end(history, complete=report.complete, equal=report.equal)
     if not report.equal:
         return EXIT_DIFFERENT
@@ -216,7 +200,7 @@ def _end(history: JobHistory, *, complete: bool, equal: bool) -> None:
 
 def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace, history: JobHistory) -> int:
     from api.cli.output.audit import print_ledger
-    from api.cli.output.formats import print_result
+    from api.cli.output.formats import print_result, write_json
     from connectors.mirror.audit.map_check import (
         LedgerReport,
         check_ledger,
@@ -240,7 +224,7 @@ def _run_ledger(flow: FlowToAudit, arguments: argparse.Namespace, history: JobHi
             outcomes = _outcomes(engine, setup, ranges, history)
     report = LedgerReport(checks, make_report(plan, outcomes, time.monotonic() - began), whole)
     print_result(arguments, report.to_json, lambda output: print_ledger(report, output=output))
-    _write_json(arguments, report.to_json())
+    write_json(arguments.json, report.to_json())
     _end(history, complete=report.samples.complete, equal=not report.different)
     if report.different:
         return EXIT_DIFFERENT
@@ -312,17 +296,6 @@ def _state(ranges: Sequence[AuditRange], found: Sequence[RangeOutcome], seconds:
         planned=sum(2 * each.bytes for each in ranges),
         seconds=seconds,
     )
-
-
-def _write_json(arguments: argparse.Namespace, plain: Mapping[str, object]) -> None:
-    if arguments.json is None:
-        return
-    try:
-        arguments.json.write_text(json.dumps(plain, indent=1) + "\n")
-    except OSError as error:
-        raise ConnectError(
-            f"Cannot write --json {arguments.json}: {error.strerror or error}"
-        ) from error
 
 
 def _flow(flow: DedicatedFlow) -> FlowToAudit:

@@ -25,23 +25,26 @@ from typing import TYPE_CHECKING, NoReturn
 
 from api.cli.jobs.copy_jobs import (
     EXIT_REFUSED,
+    JOB_EXIT_CODES,
+    OTHER_TOPICS,
     PIECE_SECONDS,
+    add_job_options,
     end_history,
     exit_code,
     job_state,
     size_of,
 )
+from api.cli.jobs.flow_program import (
+    add_engine_option,
+    add_topics_option,
+    chosen_topics,
+    run_flow_program,
+)
 from api.cli.processes.exit_process import leave
 from api.cli.program import (
     EXIT_OK,
     WITHOUT_SPARK,
-    UsageParser,
-    flow_arguments,
-    output_file,
-    positive,
-    run_program,
 )
-from api.cli.version import add_version
 
 if TYPE_CHECKING:
     from api.cli.output.backfill import ProgressView
@@ -81,27 +84,9 @@ def _count(text: str) -> int:
     return number
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = UsageParser(
-        prog=PROGRAM,
-        description="Copy a flow's old records as one job, then hand over to the live flow.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 stopped, 78 "
-        "wrong properties. Start it again to "
-        "continue where it stopped.",
-    )
-    add_version(parser)
-    flow_help = "flow to backfill; optional if only one flow copies topics"
-    return flow_arguments(parser, argv, flow_help, add_options, check_options)
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `run_backfill` reads, besides `config` and `flow`."""
-    parser.add_argument(
-        "--topics",
-        metavar="REGEX",
-        help="copy source topics whose whole name matches REGEX, a Java regular expression, "
-        "including topics that the flow does not copy yet (default: the flow's topics)",
-    )
+    add_topics_option(parser, OTHER_TOPICS)
     parser.add_argument(
         "--partitions",
         type=partitions_of,
@@ -127,34 +112,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=size_of, metavar="BYTES/s", help="maximum rate of the whole backfill"
     )
-    parser.add_argument(
-        "--parallel",
-        type=positive,
-        metavar="N",
-        help="number of pieces copied in parallel (default: as many as Spark has slots for)",
-    )
-    parser.add_argument(
-        "--piece-bytes",
-        type=size_of,
-        default=float(PIECE_BYTES),
-        metavar="BYTES",
-        help="size of one piece; a restart copies unfinished pieces again (default: 256MB)",
-    )
-    parser.add_argument(
-        "--engine",
-        choices=("spark", "local"),
-        default="spark",
-        help="spark: run on the Spark master in the properties (default local[*]); "
-        "local: run in this process, without a JVM (default: spark)",
-    )
-    parser.add_argument(
-        "--plan", action="store_true", help="show what would be copied, and copy nothing"
-    )
-    parser.add_argument(
-        "--json",
-        type=output_file,
-        metavar="FILE",
-        help="write the state of each partition to FILE while the backfill runs",
+    add_engine_option(parser, "this process")
+    add_job_options(
+        parser,
+        "; a restart copies unfinished pieces again (default: 256MB)",
+        "while the backfill runs",
     )
 
 
@@ -168,7 +130,16 @@ def check_options(parser: argparse.ArgumentParser, found: argparse.Namespace) ->
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_program(PROGRAM, lambda: _arguments(argv), run_backfill)
+    return run_flow_program(
+        PROGRAM,
+        argv,
+        run_backfill,
+        add_options,
+        check_options,
+        description="Copy a flow's old records as one job, then hand over to the live flow.",
+        epilog=JOB_EXIT_CODES,
+        flow_help="flow to backfill; optional if only one flow copies topics",
+    )
 
 
 def run_backfill(arguments: argparse.Namespace) -> int:
@@ -183,8 +154,8 @@ def run_backfill(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from api.cli.output.backfill import ProgressView, print_plan, to_json, write_json
-    from api.cli.output.formats import is_document, print_result
+    from api.cli.output.backfill import ProgressView, print_plan, to_json
+    from api.cli.output.formats import is_document, print_result, write_json
     from connectors.mirror.backfill.cluster_facts import ClusterSurvey
     from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
@@ -219,12 +190,13 @@ def _run(arguments: argparse.Namespace) -> int:
                 output=getattr(arguments, "output", None),
             )
         if arguments.plan:
-            if arguments.json is not None:
-                write_json(arguments.json, to_json(plan.jobs, None))
+            write_json(arguments.json, to_json(plan.jobs, None))
             return EXIT_OK
         history = stack.enter_context(closing(JobHistory("backfill", flow.config)))
         engine, slots = _engine(stack, arguments, flow, gatherer)
-        dealing = SchedulerOptions(int(arguments.piece_bytes), PIECE_SECONDS, arguments.rate)
+        dealing = SchedulerOptions(
+            int(arguments.piece_bytes or PIECE_BYTES), PIECE_SECONDS, arguments.rate
+        )
         return _copy(arguments, session, plan, engine, slots, dealing, view, history)
 
 
@@ -239,7 +211,8 @@ def _copy(
     history: JobHistory,
 ) -> int:
     from api.cli.output import backfill, formats
-    from api.cli.output.backfill import to_json, write_json
+    from api.cli.output.backfill import to_json
+    from api.cli.output.formats import write_json
     from api.cli.processes.stop_signals import StopSignal
     from connectors.mirror.backfill.scheduler import urgent_first
 
@@ -260,8 +233,7 @@ def _copy(
         outcome = session.run(engine, dealing, slots, lambda: stop.wait(0), tell)
     finally:
         view.end()
-        if arguments.json is not None:
-            write_json(arguments.json, to_json(plan.jobs, last))
+        write_json(arguments.json, to_json(plan.jobs, last))
     formats.print_result(
         arguments,
         lambda: to_json(plan.jobs, last),
@@ -306,16 +278,19 @@ def _engine(
 def _wish(arguments: argparse.Namespace) -> BackfillRequest:
     from connect.clock import SYSTEM_CLOCK
     from connectors.mirror.backfill.request import BackfillRequest, parse_offset_time
-    from connectors.mirror.inspect.source_topics import topic_pattern
 
     now_ms = SYSTEM_CLOCK.now_ms()
-    topics = None if arguments.topics is None else topic_pattern(arguments.topics)
     since, until = (
         None if text is None else parse_offset_time(text, key, now_ms)
         for key, text in (("--since", arguments.since), ("--until", arguments.until))
     )
     return BackfillRequest(
-        topics, arguments.partitions, since, until, arguments.first, arguments.last
+        chosen_topics(arguments),
+        arguments.partitions,
+        since,
+        until,
+        arguments.first,
+        arguments.last,
     )
 
 

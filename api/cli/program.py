@@ -28,7 +28,6 @@ __all__ = [
     "KafkaParser",
     "UsageParser",
     "add_timeout_option",
-    "flow_arguments",
     "output_file",
     "positive",
     "run_program",
@@ -136,22 +135,6 @@ def add_timeout_option(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="timeout of the whole command",
     )
-
-
-def flow_arguments(
-    parser: argparse.ArgumentParser,
-    argv: Sequence[str] | None,
-    flow_help: str,
-    add_options: Callable[[argparse.ArgumentParser], None],
-    check_options: Callable[[argparse.ArgumentParser, argparse.Namespace], None],
-) -> argparse.Namespace:
-    """Parse the arguments of a command for one flow of an mm2.properties file."""
-    parser.add_argument("config", type=Path, metavar="mm2.properties")
-    parser.add_argument("--flow", metavar="A->B", help=flow_help)
-    add_options(parser)
-    arguments = parser.parse_args(argv)
-    check_options(parser, arguments)
-    return arguments
 
 
 def output_file(text: str) -> Path:

@@ -7,21 +7,13 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from api.cli.jobs.flow_program import chosen_topics
 from api.cli.output.formats import print_result
 from api.cli.output.tables import table_printer
 from api.cli.program import EXIT_OK
-from connectors.mirror.inspect.source_topics import topic_pattern
 from connectors.mirrormaker1.offset_checker import PartitionRow, flow_rows
 
-__all__ = ["add_options", "run"]
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--topics",
-        metavar="REGEX",
-        help="only source topics whose whole name matches REGEX, a Java regular expression",
-    )
+__all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     from connectors.mirrormaker.flow_lookup import named_flow
 
     flow = named_flow(arguments.config, arguments.flow)
-    topics = None if arguments.topics is None else topic_pattern(arguments.topics)
+    topics = chosen_topics(arguments)
     with gathering(ASKING):
         found = flow_rows(flow, None)
     rows = [row for row in found if topics is None or topics.fullmatch(row.topic)]

@@ -35,6 +35,7 @@ from api.cli.connect_mirror.options import (
     add_flow_option,
 )
 from api.cli.jobs import archive_options
+from api.cli.jobs.flow_program import add_topics_option
 from api.cli.output.formats import add_output_option
 from api.cli.output.mirror_client import Output
 from api.cli.processes.exit_process import leave
@@ -121,7 +122,7 @@ COMMANDS = (
         "lag",
         "show how far each partition is behind, from what Kafka stores",
         lag.run,
-        (*_FLOW, lag.add_options),
+        (*_FLOW, add_topics_option),
     ),
     _Command(
         "why",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from api.cli.jobs.copy_jobs import size_of
-from api.cli.program import output_file, positive
+from api.cli.jobs.copy_jobs import OTHER_TOPICS, add_job_options
+from api.cli.jobs.flow_program import add_topics_option
+from api.cli.program import positive
 
 __all__ = ["add_options", "check_options"]
 
@@ -33,12 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="check that the files or the table of the archive in DIRECTORY have the records that "
         "its ledger names",
     )
-    parser.add_argument(
-        "--topics",
-        metavar="REGEX",
-        help="only topics whose whole name matches REGEX, a Java regular expression, including "
-        "topics that the flow does not copy (default: the flow's topics)",
-    )
+    add_topics_option(parser, OTHER_TOPICS)
     parser.add_argument(
         "--every",
         type=positive,
@@ -71,27 +67,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="with --format delta or iceberg: the table that keeps the records, as Spark SQL names "
         "it; it is created",
     )
-    parser.add_argument(
-        "--parallel",
-        type=positive,
-        metavar="N",
-        help="number of pieces in parallel (default: as many as Spark has slots for)",
-    )
-    parser.add_argument(
-        "--piece-bytes",
-        type=size_of,
-        metavar="BYTES",
-        help="size of one piece, and about that of the largest files; a restart repeats "
-        "unfinished pieces (default: 256MB; of a restore 64MB)",
-    )
-    parser.add_argument(
-        "--plan", action="store_true", help="show what would be done, and write nothing"
-    )
-    parser.add_argument(
-        "--json",
-        type=output_file,
-        metavar="FILE",
-        help="write the state of each partition to FILE at the end of each round",
+    add_job_options(
+        parser,
+        ", and about that of the largest files; a restart repeats unfinished pieces (default: "
+        "256MB; of a restore 64MB)",
+        "at the end of each round",
     )
 
 

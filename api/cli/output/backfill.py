@@ -3,23 +3,20 @@ otherwise lines."""
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TextIO
 
 from api.cli.output.durations import time_text
 from api.cli.output.tables import table_printer
 from connect.clock import SYSTEM_CLOCK, Clock
-from connect.errors import ConnectError
 from connectors.mirror.backfill.progress import JobProgress
 from connectors.mirror.backfill.scheduler import PartitionJob
 
-__all__ = ["ProgressView", "print_plan", "print_result", "progress_text", "to_json", "write_json"]
+__all__ = ["ProgressView", "print_plan", "print_result", "progress_text", "to_json"]
 
 LINE_S = 10.0
 """Interval between progress lines when stderr is not a terminal."""
@@ -193,17 +190,6 @@ def to_json(jobs: Sequence[PartitionJob], progress: JobProgress | None) -> dict[
             **found,
         }
     return found
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace the file atomically, so that a reader never sees a partial file. Raises
-    `ConnectError`."""
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        draft.write_text(json.dumps(content, indent=1) + "\n")
-        draft.replace(path)
-    except OSError as error:
-        raise ConnectError(f"Cannot write --json {path}: {error.strerror or error}") from error
 
 
 def _job_json(job: PartitionJob) -> dict[str, Any]:

@@ -1,14 +1,25 @@
-"""The formats of `-o`: tables, tab-separated lines, JSON and YAML. The same for every command."""
+"""The formats of `-o`: tables, tab-separated lines, JSON and YAML; and the file of `--json`. The
+same for every command."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TextIO
 
-__all__ = ["FORMATS", "add_output_option", "is_document", "print_document", "print_result"]
+from connect.errors import ConnectError
+
+__all__ = [
+    "FORMATS",
+    "add_output_option",
+    "is_document",
+    "print_document",
+    "print_result",
+    "write_json",
+]
 
 TABLE, TSV, JSON, YAML = FORMATS = ("table", "tsv", "json", "yaml")
 
@@ -52,3 +63,16 @@ def print_result(
         print_document(json.loads(json.dumps(document(), default=str)), output)
     else:
         text(output)
+
+
+def write_json(path: Path | None, content: Mapping[str, object]) -> None:
+    """Write the file of `--json`; None: it is not given. The file is replaced, so that a reader
+    never sees a part of it. Raises `ConnectError`."""
+    if path is None:
+        return
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        draft.write_text(json.dumps(content, indent=1) + "\n")
+        draft.replace(path)
+    except OSError as error:
+        raise ConnectError(f"Cannot write --json {path}: {error.strerror or error}") from error

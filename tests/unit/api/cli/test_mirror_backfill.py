@@ -12,7 +12,8 @@ import pytest
 
 from api.cli.jobs.copy_jobs import size_of
 from api.cli.mirror_backfill import main, partitions_of
-from api.cli.output.backfill import ProgressView, progress_text, size_text, to_json, write_json
+from api.cli.output.backfill import ProgressView, progress_text, size_text, to_json
+from api.cli.output.formats import write_json
 from api.cli.program import EXIT_CONFIG, EXIT_USAGE
 from connect.errors import ConfigError, ConnectError
 from connectors.mirror.backfill.progress import JobProgress
