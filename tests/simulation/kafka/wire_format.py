@@ -25,6 +25,7 @@ __all__ = [
 Key = tuple[str, int]
 Asked = tuple[str | UUID, int]
 """A partition as a fetch names it."""
+_Wanted = dict[Asked, tuple[int, int, int]]
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -62,7 +63,7 @@ class FetchRequest(NamedTuple):
     isolation: int
     session_id: int
     session_epoch: int
-    wanted: dict[Asked, tuple[int, int, int]]
+    wanted: _Wanted
     forgotten: list[Asked]
     by_id: bool
 
@@ -115,13 +116,30 @@ def parse_produce_request(frame: memoryview, at: int) -> ProduceRequest:
 
 
 def parse_fetch_request(frame: memoryview, at: int, version: int) -> FetchRequest:
-    if version == FETCH_BY_ID_VERSION:
-        return _parse_fetch_by_id(frame, at)
+    by_id = version == FETCH_BY_ID_VERSION
+    if by_id:
+        at = _no_tags(frame, at)
     (_, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch) = (
         _FETCH_HEAD.unpack_from(frame, at)
     )
-    at += _FETCH_HEAD.size
-    wanted: dict[Asked, tuple[int, int, int]] = {}
+    parse = _parse_asked_by_id if by_id else _parse_asked
+    wanted, forgotten = parse(frame, at + _FETCH_HEAD.size)
+    return FetchRequest(
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation,
+        session_id,
+        session_epoch,
+        wanted,
+        forgotten,
+        by_id=by_id,
+    )
+
+
+def _parse_asked(frame: memoryview, at: int) -> tuple[_Wanted, list[Asked]]:
+    """Parse the partitions by name: those that are wanted, and those that the session forgets."""
+    wanted: _Wanted = {}
     (topics,) = _INT32.unpack_from(frame, at)
     at += 4
     for _ in range(topics):
@@ -141,26 +159,12 @@ def parse_fetch_request(frame: memoryview, at: int, version: int) -> FetchReques
         numbers = struct.unpack_from(f">{count}i", frame, at + 4)
         at += 4 + 4 * count
         forgotten += [(topic or "", number) for number in numbers]
-    return FetchRequest(
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation,
-        session_id,
-        session_epoch,
-        wanted,
-        forgotten,
-        by_id=False,
-    )
+    return wanted, forgotten
 
 
-def _parse_fetch_by_id(frame: memoryview, at: int) -> FetchRequest:
-    at = _no_tags(frame, at)
-    _, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch = (
-        _FETCH_HEAD.unpack_from(frame, at)
-    )
-    wanted: dict[Asked, tuple[int, int, int]] = {}
-    topics, at = _compact_count(frame, at + _FETCH_HEAD.size)
+def _parse_asked_by_id(frame: memoryview, at: int) -> tuple[_Wanted, list[Asked]]:
+    wanted: _Wanted = {}
+    topics, at = _compact_count(frame, at)
     for _ in range(topics):
         topic_id = UUID(bytes=bytes(frame[at : at + 16]))
         count, at = _compact_count(frame, at + 16)
@@ -178,17 +182,7 @@ def _parse_fetch_by_id(frame: memoryview, at: int) -> FetchRequest:
         at = _no_tags(frame, at + 4 * count)
     size, at = _compact_count(frame, at)
     assert _no_tags(frame, at + size) == len(frame), "a fetch request with bytes left over"
-    return FetchRequest(
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation,
-        session_id,
-        session_epoch,
-        wanted,
-        forgotten,
-        by_id=True,
-    )
+    return wanted, forgotten
 
 
 def _compact_count(frame: memoryview, at: int) -> tuple[int, int]:
