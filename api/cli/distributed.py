@@ -34,14 +34,14 @@ from api.cli.processes.worker_processes import (
     ask_to_stop_with_parent,
     spread_listeners,
 )
-from api.cli.program import EXIT_ERROR, UsageParser, positive, run_program
+from api.cli.program import UsageParser, positive
 from api.cli.version import add_version
 from api.cli.worker_command import (
-    WORKER_CODES,
     run_worker,
+    run_worker_program,
     worker_properties,
 )
-from api.cli.worker_start.check_options import add_check_options, check_options
+from api.cli.worker_start.check_options import add_check_options
 from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
 from connect.clients.librdkafka.topic_log import TopicSpec
@@ -92,23 +92,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _parser()
-    arguments = parser.parse_args(argv)
-    check_options(parser, arguments)
-    return arguments
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_program(
-        PROGRAM,
-        lambda: _arguments(argv),
-        _main,
-        WORKER_CODES,
-        lambda _: logging.INFO,
-        unexpected=EXIT_ERROR,
-    )
+    return run_worker_program(PROGRAM, argv, _parser, _main)
 
 
 def _main(arguments: argparse.Namespace) -> int:

@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, NoReturn
 from api.cli.connector_files import ConnectorFile, read_connector_file
 from api.cli.logs import add_log_option
 from api.cli.processes.exit_process import leave
-from api.cli.program import EXIT_ERROR, UsageParser, run_program
+from api.cli.program import UsageParser
 from api.cli.version import add_version
 from api.cli.worker_command import (
-    WORKER_CODES,
     ConnectorNotCreated,
     run_worker,
+    run_worker_program,
     worker_properties,
 )
-from api.cli.worker_start.check_options import add_check_options, check_options
+from api.cli.worker_start.check_options import add_check_options
 from api.cli.worker_start.plugins import plugin_registry
 from api.rest.server import RestServer
 from connect.clients.config.properties import wire_settings
@@ -80,23 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _parser()
-    arguments = parser.parse_args(argv)
-    check_options(parser, arguments)
-    return arguments
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    return run_program(
-        PROGRAM,
-        lambda: _arguments(argv),
-        _run,
-        WORKER_CODES,
-        lambda _: logging.INFO,
-        unexpected=EXIT_ERROR,
-    )
+    return run_worker_program(PROGRAM, argv, _parser, _run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

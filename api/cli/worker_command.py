@@ -8,9 +8,10 @@ properties from failures, for which Java ends with 2, too; a wrong command line 
 
 from __future__ import annotations
 
+import argparse
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from api.cli.processes.stop_signals import StopSignal
@@ -20,10 +21,12 @@ from api.cli.program import (
     EXIT_OK,
     STOP_S,
     ExitCodes,
+    run_program,
     spare_what_is_loaded,
     tell_missing_parts,
     tune_worker_process,
 )
+from api.cli.worker_start.check_options import check_options
 from api.cli.worker_start.cluster_contact import ClusterContact
 from api.rest.server import RestServer
 from connect.clock import Deadline
@@ -41,6 +44,7 @@ __all__ = [
     "WORKER_CODES",
     "ConnectorNotCreated",
     "run_worker",
+    "run_worker_program",
     "worker_properties",
 ]
 
@@ -64,6 +68,26 @@ WORKER_CODES: ExitCodes = (
     (ConfigError, EXIT_CONFIG),
     (ConnectError, EXIT_ERROR),
 )
+
+
+def run_worker_program(
+    program: str,
+    argv: Sequence[str] | None,
+    make_parser: Callable[[], argparse.ArgumentParser],
+    run: Callable[[argparse.Namespace], int],
+) -> int:
+    """Run the program of a worker and return its exit code. The parser has the options of
+    `--check`."""
+
+    def parse() -> argparse.Namespace:
+        parser = make_parser()
+        arguments = parser.parse_args(argv)
+        check_options(parser, arguments)
+        return arguments
+
+    return run_program(
+        program, parse, run, WORKER_CODES, lambda _: logging.INFO, unexpected=EXIT_ERROR
+    )
 
 
 def worker_properties(location: str) -> dict[str, str]:

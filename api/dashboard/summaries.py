@@ -20,6 +20,7 @@ from api.dashboard.models import (
     WorkerView,
 )
 from api.dashboard.views import MirrorView, Seen
+from api.rest.models import seconds_of
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status
@@ -67,10 +68,6 @@ def partitions_of(seen: Seen) -> list[Found]:
     ]
 
 
-def _seconds(ms: float | None) -> float | None:
-    return None if ms is None else ms / 1000
-
-
 def partition_view(found: Found) -> PartitionView:
     connector, task, each = found
     limit = each.details.get("limited_by")
@@ -80,8 +77,8 @@ def partition_view(found: Found) -> PartitionView:
         health=_partition_health(each),
         records=each.lag_records,
         bytes=each.lag_bytes,
-        seconds=_seconds(each.lag_ms),
-        time_to_loss_seconds=_seconds(each.time_to_loss_ms),
+        seconds=seconds_of(each.lag_ms),
+        time_to_loss_seconds=seconds_of(each.time_to_loss_ms),
         limited_by=None if limit is None else str(limit),
         error=each.error,
         connector=connector,
@@ -187,8 +184,8 @@ def summary(
         limited=healths.count(Health.LIMITED),
         lag_records=sum(each.lag_records or 0 for each in found),
         lag_bytes=sum(each.lag_bytes or 0 for each in found),
-        lag_seconds=_seconds(max(ages, default=None)),
-        time_to_loss_seconds=_seconds(min(loss, default=None)),
+        lag_seconds=seconds_of(max(ages, default=None)),
+        time_to_loss_seconds=seconds_of(min(loss, default=None)),
         records_per_second=None if recent is None else recent["records"],
         bytes_per_second=None if recent is None else recent["bytes"],
         latency_ms=None if recent is None else recent["latency_ms"],

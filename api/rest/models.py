@@ -42,6 +42,7 @@ __all__ = [
     "UnknownLag",
     "WorkerStatus",
     "json_bytes",
+    "seconds_of",
 ]
 
 UNDEFINED = "undefined"
@@ -292,9 +293,9 @@ class FlowLag(_Model):
                 topic=each.topic,
                 partition=each.partition,
                 records=each.lag_records,
-                seconds=_seconds(each.lag_ms),
+                seconds=seconds_of(each.lag_ms),
                 bytes=each.lag_bytes,
-                time_to_loss_seconds=_seconds(each.time_to_loss_ms),
+                time_to_loss_seconds=seconds_of(each.time_to_loss_ms),
                 error=each.error,
                 timestamps_ahead_seconds=_ahead_seconds(each),
                 connector=connector.name,
@@ -312,13 +313,13 @@ class FlowLag(_Model):
         )
 
 
-def _seconds(ms: int | None) -> float | None:
+def seconds_of(ms: float | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
 def _ahead_seconds(partition: PartitionHealth) -> float | None:
     ms = partition.details.get("timestamps_ahead_ms")
-    return _seconds(ms) if isinstance(ms, int) else None
+    return seconds_of(ms) if isinstance(ms, int) else None
 
 
 def _unknown_lags(connector: ConnectorStatus) -> list[UnknownLag]:

@@ -144,13 +144,15 @@ def _culprit(elements: Sequence[str]) -> tuple[str, JavaRegexError] | None:
     return None
 
 
-class TopicFilter(ABC):
-    """Selects the topics to mirror by name. The constructor of a custom filter takes the
-    connector's properties."""
-
+class _Filter:
     def __init__(self, props: Mapping[str, str]) -> None:
         """`props`: the connector's flat Java properties."""
         self.props = props
+
+
+class TopicFilter(_Filter, ABC):
+    """Selects the topics to mirror by name. The constructor of a custom filter takes the
+    connector's properties."""
 
     @abstractmethod
     def should_replicate_topic(self, topic: str) -> bool: ...
@@ -160,23 +162,15 @@ class TopicFilter(ABC):
         return f"{type(self).__name__} excludes it"
 
 
-class GroupFilter(ABC):
+class GroupFilter(_Filter, ABC):
     """Selects, by group ID, the groups whose offsets are translated."""
-
-    def __init__(self, props: Mapping[str, str]) -> None:
-        """`props`: the connector's flat Java properties."""
-        self.props = props
 
     @abstractmethod
     def should_replicate_group(self, group: str) -> bool: ...
 
 
-class ConfigPropertyFilter(ABC):
+class ConfigPropertyFilter(_Filter, ABC):
     """Selects the topic configs that are copied."""
-
-    def __init__(self, props: Mapping[str, str]) -> None:
-        """`props`: the connector's flat Java properties."""
-        self.props = props
 
     @abstractmethod
     def should_replicate_config_property(self, name: str) -> bool: ...

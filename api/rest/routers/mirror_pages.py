@@ -38,7 +38,7 @@ from api.dashboard.views import Board, MirrorView
 from api.rest.authentication import ROLE, USER
 from api.rest.dependencies import FAILURES
 from api.rest.errors import RestError
-from api.rest.models import json_bytes
+from api.rest.models import json_bytes, seconds_of
 from api.rest.roles import Role
 from connect.errors import ConfigError
 from connectors.mirror.history import queries
@@ -184,17 +184,13 @@ def partition_detail(
                 LagSample(
                     at_ms=row["at_ms"],
                     records=row["lag_records"],
-                    seconds=_seconds(row["lag_ms"]),
+                    seconds=seconds_of(row["lag_ms"]),
                 )
                 for row in reversed(lags)
             ],
             events=[_event(row) for row in events],
         ),
     )
-
-
-def _seconds(ms: float | None) -> float | None:
-    return None if ms is None else ms / 1000
 
 
 @router.get("/{flow}/series", response_model=FlowSeries)
@@ -223,8 +219,8 @@ def series(
                     bytes_per_second=row["bytes"],
                     latency_ms=row["latency_ms"],
                     lag_records=row["lag_records"],
-                    lag_seconds=_seconds(row["lag_ms"]),
-                    time_to_loss_seconds=_seconds(row["time_to_loss_ms"]),
+                    lag_seconds=seconds_of(row["lag_ms"]),
+                    time_to_loss_seconds=seconds_of(row["time_to_loss_ms"]),
                     stuck=row["stuck"],
                 )
                 for row in rows
@@ -265,7 +261,7 @@ def _job(row: dict[str, Any], now_ms: int) -> Job:
     return Job(
         **own,
         state="silent" if silent else row["state"],
-        left_seconds=_seconds(row["left_ms"]),
+        left_seconds=seconds_of(row["left_ms"]),
     )
 
 

@@ -32,6 +32,15 @@ _CLASS_KEYS = (
     FORWARDING_ADMIN_KEY,
 )
 
+_WORKERS_VALUES = {
+    MAPPING_FILE_KEY: "may not read this file; its operator can set the same key in the worker's "
+    "properties",
+    # A function is code, and SQL can call Java and read files.
+    TRANSFORM_KEY: "may not name code; its operator can set the same key to this value in the "
+    "worker's properties",
+}
+"""Keys whose value a connector may only repeat, and what it may not do."""
+
 HISTORY_ALLOWED_URLS = ConfigKey(
     "mirror.history.allowed.urls",
     ConfigType.LIST,
@@ -47,9 +56,8 @@ def not_permitted(config: Mapping[str, str], worker: Mapping[str, str]) -> list[
     """Return the settings of a connector's config that the worker's properties do not permit."""
     own = [
         *_history(config, worker),
-        *_mapping_file(config, worker),
+        *_values(config, worker),
         *_classes(config, worker),
-        *_transform(config, worker),
     ]
     return [*spark_not_permitted(config, worker), *own]
 
@@ -75,26 +83,13 @@ def _classes(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[C
             )
 
 
-def _transform(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
-    """Find a `mirror.transform`: a function is code, and SQL can call Java and read files."""
-    value = config.get(TRANSFORM_KEY, "").strip()
-    if value and value != worker.get(TRANSFORM_KEY, "").strip():
-        yield ConfigProblem(
-            TRANSFORM_KEY,
-            f"Invalid value {value} for configuration {TRANSFORM_KEY}: connectors of this worker "
-            "may not name code; its operator can set the same key to this value in the worker's "
-            "properties",
-        )
-
-
-def _mapping_file(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
-    path = config.get(MAPPING_FILE_KEY, "").strip()
-    if path and path != worker.get(MAPPING_FILE_KEY, "").strip():
-        yield ConfigProblem(
-            MAPPING_FILE_KEY,
-            f"Invalid value {path} for configuration {MAPPING_FILE_KEY}: connectors of this worker "
-            "may not read this file; its operator can set the same key in the worker's properties",
-        )
+def _values(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    """Find values that only the worker's properties may introduce."""
+    for key, why in _WORKERS_VALUES.items():
+        value = config.get(key, "").strip()
+        if value and value != worker.get(key, "").strip():
+            wrong = f"Invalid value {value} for configuration {key}"
+            yield ConfigProblem(key, f"{wrong}: connectors of this worker {why}")
 
 
 def _history(config: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[ConfigProblem]:

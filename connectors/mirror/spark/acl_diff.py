@@ -16,9 +16,12 @@ _ENTRY = ("topic", "pattern", "principal", "host", "operation", "permission")
 
 
 def acl_plan(source: DataFrame, target: DataFrame, topics: DataFrame) -> DataFrame:
-    """Compute ACL_PLAN, without duplicates, from the source's ACLS, the target's ACLS and TOPICS.
+    """Plan entries for the target, without duplicates, from the source's ACLS, the target's ACLS
+    and TOPICS: the mirrored topics among those in the source's entries.
 
-    `topics`: the mirrored topics among those in the source's entries.
+    The columns are those of ACLS, and the outcome: `create`, `exists`, or a reason not to mirror
+    the source's entry: it allows WRITE (`write`), is not for a single topic by name (`pattern`), or
+    its topic is not mirrored (`topic`).
     """
     judged = source.join(F.broadcast(topics), "topic", "left").withColumn(
         "left_out",

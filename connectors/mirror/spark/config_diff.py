@@ -15,8 +15,11 @@ __all__ = ["config_changes"]
 def config_changes(
     source: DataFrame, target: DataFrame, topics: DataFrame, properties: DataFrame
 ) -> DataFrame:
-    """Compute CONFIG_CHANGES from the source's CONFIGS, the target's CONFIGS, TOPICS and
+    """Compute the changes on the target from the source's CONFIGS, the target's CONFIGS, TOPICS and
     PROPERTIES.
+
+    Columns: `remote`; `name`; `value`, the value to set, or null to delete the config, so that the
+    target's default applies; `before`, the effective value before the change.
 
     A config that is set on the source is set on the target. A config that has the source's default
     is deleted on the target, even if a user set it there; or it is set, if the filter wants the

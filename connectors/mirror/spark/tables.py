@@ -23,13 +23,10 @@ from pyspark.sql.types import (
 
 __all__ = [
     "ACLS",
-    "ACL_PLAN",
     "BREAKS",
     "CHECKPOINTS",
     "CONFIGS",
-    "CONFIG_CHANGES",
     "GROUP_OFFSETS",
-    "GROUP_WRITES",
     "PAGES",
     "PROPERTIES",
     "SYNCS",
@@ -156,17 +153,6 @@ PROPERTIES = StructType(
 """The flow's filter for each config: whether it is copied, and whether the source's default is
 copied."""
 
-CONFIG_CHANGES = StructType(
-    [
-        _required("remote", StringType()),
-        _required("name", StringType()),
-        StructField("value", StringType(), nullable=True),
-        StructField("before", StringType(), nullable=True),
-    ]
-)
-"""Changes on the target. `value`: the value to set; null: delete the config, so that the target's
-default applies. `before`: the effective value before the change."""
-
 ACLS = StructType(
     [
         _required(name, StringType())
@@ -174,11 +160,6 @@ ACLS = StructType(
     ]
 )
 """Access control entries of topics, with Java's names (LITERAL, READ, ALLOW)."""
-
-ACL_PLAN = StructType([*ACLS.fields, _required("outcome", StringType())])
-"""Planned entries for the target. The outcome is `create`, `exists`, or a reason not to mirror the
-source's entry: it allows WRITE (`write`), is not for a single topic by name (`pattern`), or its
-topic is not mirrored (`topic`)."""
 
 TARGET_GROUPS = StructType([_required("group", StringType()), _required("state", StringType())])
 """Groups on the target. `state`: EMPTY, DEAD or another of Java's states. A missing group does not
@@ -193,16 +174,6 @@ TARGET_OFFSETS = StructType(
 )
 """Committed offsets of groups on the target. `topic` is the target's. Null: a commit without an
 offset."""
-
-GROUP_WRITES = StructType(
-    [
-        _required("group", StringType()),
-        *_PARTITION,
-        _required("offset", LongType()),
-        _required("metadata", StringType()),
-    ]
-)
-"""Offsets to commit on the target; `topic` is the target's."""
 
 _ARROW_TYPES: dict[type[DataType], pa.DataType] = {
     StringType: pa.string(),

@@ -22,8 +22,8 @@ __all__ = ["group_writes", "plan_on_spark"]
 
 
 def group_writes(checkpoints: DataFrame, groups: DataFrame, offsets: DataFrame) -> DataFrame:
-    """Compute GROUP_WRITES from CHECKPOINTS (with the target's topics), TARGET_GROUPS and
-    TARGET_OFFSETS.
+    """Compute the offsets to commit on the target (`group`, `topic`, `partition`, `offset`,
+    `metadata`) from CHECKPOINTS (with the target's topics), TARGET_GROUPS and TARGET_OFFSETS.
 
     A group that does not exist on the target, or is dead there, gets all its checkpoints. An empty
     group gets those for partitions where it has no offset or an earlier one. The caller leaves out
