@@ -22,7 +22,7 @@ from connectors.mirror.config import clients as client_configs
 from connectors.mirror.config.heartbeat import HEARTBEAT_CONFIG_DEF, HeartbeatConfig
 from connectors.mirror.formats import Heartbeat
 from connectors.mirror.history.flow_events import FlowConnector
-from connectors.mirror.offsets.alter_offsets_checks import check_heartbeat_offset
+from connectors.mirror.offsets.source_offsets import check_heartbeat_offset
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.create import create_own_topic
 from connectors.mirror.topics.forwarding_admin import forwarding_admin, forwarding_admin_class

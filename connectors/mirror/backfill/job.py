@@ -34,7 +34,7 @@ from connectors.mirror.backfill.scheduler import (
 )
 from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.inspect.listed_offsets import listed
-from connectors.mirror.offsets.offset_sync_writer import Reached
+from connectors.mirror.offsets.source_offsets import Reached
 
 __all__ = ["DRAIN_S", "BackfillJob", "JobOutcome"]
 

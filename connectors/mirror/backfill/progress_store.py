@@ -21,12 +21,8 @@ from connect.storage.offset_writer import OffsetWriter
 from connectors.mirror.backfill.errors import FlowIsRunning
 from connectors.mirror.copy.copied_ranges import CopiedRange
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.offsets.offset_sync_writer import (
-    OffsetSyncWriter,
-    Reached,
-    position_after,
-    source_partition,
-)
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.source_offsets import Reached, position_after, source_partition
 
 __all__ = ["BackfillProgressStore"]
 

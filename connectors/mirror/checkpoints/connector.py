@@ -18,7 +18,7 @@ from connectors.mirror.config.checkpoint import CHECKPOINT_CONFIG_DEF, Checkpoin
 from connectors.mirror.config.former_names import former_names
 from connectors.mirror.filters import group_filter, topic_filter
 from connectors.mirror.history.flow_events import FlowConnector
-from connectors.mirror.offsets.alter_offsets_checks import check_checkpoint_offset
+from connectors.mirror.offsets.source_offsets import check_checkpoint_offset
 from connectors.mirror.topics.forwarding_admin import forwarding_admin_class
 
 __all__ = ["MirrorCheckpointConnector", "validate_checkpoint"]

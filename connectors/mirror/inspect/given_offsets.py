@@ -21,7 +21,7 @@ from connect.storage.offset_admin import read_offsets
 from connect.storage.offset_store import KafkaOffsetStore
 from connectors.mirror.inspect.cluster_queries import refuse_hidden
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.offsets.offset_sync_writer import position_after
+from connectors.mirror.offsets.source_offsets import position_after
 
 __all__ = ["DEFAULT_OFFSETS_TOPIC", "read_connector_offsets", "read_offsets_file"]
 

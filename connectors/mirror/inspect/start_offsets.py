@@ -22,8 +22,8 @@ from connectors.mirror.config import clients as client_configs
 from connectors.mirror.inspect.flow import DedicatedFlow
 from connectors.mirror.inspect.running_flow import look_at_flow
 from connectors.mirror.inspect.source_topics import refuse_hidden_sources
-from connectors.mirror.offsets.offset_sync_writer import source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
+from connectors.mirror.offsets.source_offsets import source_partition
 from connectors.mirror.topics.clusters import topic_selector
 from connectors.mirror.topics.selection import partitions_of
 

@@ -21,7 +21,7 @@ from connectors.mirror.offsets.map_notes import (
     parse_note_key,
 )
 from connectors.mirror.offsets.offset_map_pages import MapPage, parse_page_key
-from connectors.mirror.offsets.offset_sync_writer import position_after
+from connectors.mirror.offsets.source_offsets import position_after
 from connectors.mirror.replication_policy import offset_topics
 
 __all__ = ["PagesThatCount", "map_pages", "stored_positions"]

@@ -11,10 +11,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
 
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.plugin import SourceOffset, StoredOffset
+from connect.plugin import StoredOffset
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss
 from connectors.mirror.config.source import SourceConfig
@@ -30,9 +29,10 @@ from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_map_writer import DuePages, MapWriter
 from connectors.mirror.offsets.offset_sync_producer import OffsetSyncProducer
 from connectors.mirror.offsets.offset_syncs import OffsetSyncRule
-from connectors.mirror.offsets.start_positions import FirstPosition
+from connectors.mirror.offsets.source_offsets import Reached, source_partition
+from connectors.mirror.offsets.start_positions import FirstPosition, StoredStarts
 
-__all__ = ["PAGES_EVERY_S", "OffsetSyncWriter", "Reached", "position_after", "source_partition"]
+__all__ = ["PAGES_EVERY_S", "OffsetSyncWriter"]
 
 
 _CLOSE_SYNCS_S = 2.0
@@ -52,47 +52,12 @@ task, waits for them."""
 _PROOF_LOOK_S = 0.05
 """How often it is looked whether that note was read."""
 
-_FORGOTTEN_MS = 300_000
-"""For how long a start position that was deleted is found. It bridges the time between two reads of
-a start, and clocks that differ."""
-
 _FROZEN_S = 10.0
 """A worker that made no call for this long was frozen. It may have left its group, or soon will."""
 
 PAGES_EVERY_S = 5.0
 """How often map pages are written under exactly-once, where offsets are stored without them,
 because a page per transaction would be too expensive."""
-
-
-class Reached(NamedTuple):
-    """Progress of a partition: every record of `source` before `position` is on the target or needs
-    no copying. `log_start`: the source's log start offset; -1: not known. `facts`: facts about both
-    logs, stored for the next start."""
-
-    source: TopicPartition
-    position: int
-    log_start: int
-    facts: LogIdentity | None = None
-
-
-def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
-    """Return the key under which a partition's source offset is stored. `alias`: the source
-    cluster's."""
-    # Java's key order, because it determines the bytes of the stored key.
-    return {"cluster": alias, "partition": key[1], "topic": key[0]}
-
-
-def position_after(offset: SourceOffset | None) -> int | None:
-    """Return where to continue after a stored offset; None if there is none.
-
-    -1 stands for position 0. It is stored only when a loss moved a partition back to the beginning:
-    Java's task then starts where auto.offset.reset says."""
-    if offset is None:
-        return None
-    stored = offset.get("offset")
-    if not isinstance(stored, int) or stored < -1:
-        return None
-    return stored + 1
 
 
 class OffsetSyncWriter:
@@ -135,11 +100,7 @@ class OffsetSyncWriter:
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._without_facts: set[TopicPartition] = set()
         """Partitions whose facts were not written beside their offsets, as the topic was read."""
-        self._firsts: dict[TopicPartition, FirstPosition] = {}
-        self._forgotten: dict[TopicPartition, FirstPosition] = {}
-        """Start positions that were deleted a moment ago."""
-        self._kept: dict[TopicPartition, FirstPosition] = {}
-        """Pages of this task that may be in flight while the topic is read."""
+        self._starts = StoredStarts()
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
         topics = topics or KafkaOffsetTopicClients(config, index)
@@ -188,11 +149,7 @@ class OffsetSyncWriter:
         found = self._read.popleft()
         # The pages need not be kept twice.
         self._found = found.without_contents()
-        self._firsts = {**self._kept, **found.firsts}
-        since = self._clock.now_ms() - _FORGOTTEN_MS
-        self._forgotten = {
-            key: first for key, (deleted_at, first) in found.forgotten.items() if deleted_at > since
-        }
+        self._starts.has_read(found.firsts, found.forgotten, self._clock.now_ms())
         self._facts.update(found.facts)
         self._map.has_read(found, stood_still=self._stood_still)
         if not self._read_is_old:
@@ -252,15 +209,10 @@ class OffsetSyncWriter:
             self._read_map(self._found)
 
     def first_positions(self) -> Mapping[TopicPartition, FirstPosition] | None:
-        """Return the stored start positions; None while the topic is being read.
-
-        They include positions that were deleted a moment ago. A start reads the stored offsets
-        before this topic. In between, a worker that was frozen may store its first offset and
-        delete its start position. That start position is still valid for a reader that did not see
-        the offset (`FirstPosition.holds`).
-        """
+        """Return the stored start positions (`StoredStarts.all`); None while the topic is being
+        read."""
         self._take_read()
-        return {**self._forgotten, **self._firsts} if self._reader is None else None
+        return self._starts.all() if self._reader is None else None
 
     @property
     def keeps_first_positions(self) -> bool:
@@ -273,19 +225,13 @@ class OffsetSyncWriter:
     def keep_first(self, firsts: Mapping[TopicPartition, FirstPosition]) -> Future[None]:
         """Store start positions. The future completes when they are written."""
         assert self._syncs is not None, "start positions are only stored with the offset map"
-        self._firsts.update(firsts)
-        self._kept.update(firsts)
-        return self._syncs.write_pages(
-            [(note_key(Note.START, k), v.encode()) for k, v in firsts.items()]
-        )
+        return self._syncs.write_pages(self._starts.keep(firsts))
 
     def forget_first(self, keys: Collection[TopicPartition]) -> None:
         """Delete stored start positions of these partitions, because an offset is stored now."""
-        gone = [key for key in keys if self._firsts.pop(key, None) is not None]
-        for key in gone:
-            self._kept.pop(key, None)
+        gone = self._starts.forget(keys)
         if gone and self._syncs is not None:
-            self._syncs.write_pages([(note_key(Note.START, key), None) for key in gone])
+            self._syncs.write_pages(gone)
 
     # Copied and lost records.
 

@@ -21,16 +21,25 @@ This format is our own. Pure.
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from connect.errors import CorruptData
+from connect.protocol.messages import TopicPartition
 from connectors.mirror.offsets.map_notes import Note, id_bytes, note_key, topic_id
 
-__all__ = ["FORGET_ALL", "FORGET_ALL_VALUE", "NOWHERE", "FirstPosition"]
+__all__ = ["FORGET_ALL", "FORGET_ALL_VALUE", "NOWHERE", "FirstPosition", "StoredStarts"]
 
 _VERSION = 0
 _HEAD = struct.Struct(">hqq16sh")
+
+_DELETED_MS = 300_000
+"""For how long a deleted start position is found. It bridges the time between two reads of a start,
+and clocks that differ."""
+
+Record = tuple[bytes, bytes | None]
+"""Key and value in the topic."""
 
 FORGET_ALL = note_key(Note.START, ("", -1))
 FORGET_ALL_VALUE = bytes(2)
@@ -73,4 +82,49 @@ class FirstPosition:
 
 NOWHERE = FirstPosition(0, -1, None, "")
 """Applies to no connector. Written before a start position is deleted because of a user's request:
-one that a task deletes may still be needed (`OffsetSyncWriter.first_positions`)."""
+one that a task deletes may still be needed (`StoredStarts.all`)."""
+
+
+class StoredStarts:
+    """The start positions in the topic, as last read and as changed by this task since."""
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, FirstPosition] = {}
+        self._deleted: dict[TopicPartition, FirstPosition] = {}
+        """Those that were deleted a moment ago."""
+        self._kept: dict[TopicPartition, FirstPosition] = {}
+        """Those of this task, which may be in flight while the topic is read."""
+
+    def has_read(
+        self,
+        found: Mapping[TopicPartition, FirstPosition],
+        deleted: Mapping[TopicPartition, tuple[int, FirstPosition]],
+        now_ms: int,
+    ) -> None:
+        """Apply a read of the topic. `deleted`: when positions were deleted, and these."""
+        self._known = {**self._kept, **found}
+        self._deleted = {
+            key: first for key, (at, first) in deleted.items() if at > now_ms - _DELETED_MS
+        }
+
+    def all(self) -> Mapping[TopicPartition, FirstPosition]:
+        """Return all of them, also those that were deleted a moment ago.
+
+        A start reads the stored offsets before the topic. In between, a worker that was frozen may
+        store its first offset and delete its start position. That start position is still valid for
+        a reader that did not see the offset (`FirstPosition.holds`).
+        """
+        return {**self._deleted, **self._known}
+
+    def keep(self, firsts: Mapping[TopicPartition, FirstPosition]) -> list[Record]:
+        """Add these. Returns the records to write."""
+        self._known.update(firsts)
+        self._kept.update(firsts)
+        return [(note_key(Note.START, key), first.encode()) for key, first in firsts.items()]
+
+    def forget(self, keys: Collection[TopicPartition]) -> list[Record]:
+        """Delete those of these partitions. Returns the records to write."""
+        gone = [key for key in keys if self._known.pop(key, None) is not None]
+        for key in gone:
+            self._kept.pop(key, None)
+        return [(note_key(Note.START, key), None) for key in gone]

@@ -20,12 +20,8 @@ from connectors.mirror.copy.batches.transformed import ChangeRecord
 from connectors.mirror.history.recorder import CopiedPartition, TaskHistory
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics, TaskPartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
-from connectors.mirror.offsets.offset_sync_writer import (
-    OffsetSyncWriter,
-    Reached,
-    position_after,
-    source_partition,
-)
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.source_offsets import Reached, position_after, source_partition
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.retention.watch import RetentionWatch

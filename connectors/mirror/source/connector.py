@@ -26,9 +26,12 @@ from connectors.mirror.config.transforms import transform_problems
 from connectors.mirror.filters import config_property_filter
 from connectors.mirror.history.database import check_history
 from connectors.mirror.history.flow_events import FlowConnector
-from connectors.mirror.offsets.alter_offsets_checks import check_source_offset
-from connectors.mirror.offsets.offset_sync_writer import position_after, source_partition
 from connectors.mirror.offsets.reset_start_positions import forget_first_positions
+from connectors.mirror.offsets.source_offsets import (
+    check_source_offset,
+    position_after,
+    source_partition,
+)
 from connectors.mirror.settings.sync import SettingsSync
 from connectors.mirror.source.assignment import ByCount, Measured, PartitionAssignment
 from connectors.mirror.source.catch_up import PROCESS_CATCH_UP

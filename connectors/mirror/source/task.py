@@ -33,11 +33,8 @@ from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
-from connectors.mirror.offsets.offset_sync_writer import (
-    PAGES_EVERY_S,
-    OffsetSyncWriter,
-    source_partition,
-)
+from connectors.mirror.offsets.offset_sync_writer import PAGES_EVERY_S, OffsetSyncWriter
+from connectors.mirror.offsets.source_offsets import source_partition
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.source.base_task import BaseSourceTask, running
 from connectors.mirror.source.catch_up import CopyProgress

@@ -34,7 +34,7 @@ from connectors.mirror.copy.settings import EngineSettings, TransactionPlan
 from connectors.mirror.copy.throttle import TOPIC_LIMIT
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.offsets.log_identity import LogIdentity
-from connectors.mirror.offsets.offset_sync_writer import source_partition
+from connectors.mirror.offsets.source_offsets import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from deploy.brokers import KafkaCluster
 from tests.support.copier.copying import wire

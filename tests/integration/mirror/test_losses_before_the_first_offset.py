@@ -16,7 +16,7 @@ from confluent_kafka.admin import AclOperation
 from sqlalchemy.exc import OperationalError
 
 from connect.storage.offset_codec import encode_key, encode_value
-from connectors.mirror.offsets.offset_sync_writer import source_partition
+from connectors.mirror.offsets.source_offsets import source_partition
 from connectors.mirror.offsets.start_positions import FirstPosition
 from deploy.brokers import KafkaCluster
 from tests.support.flows.mirrored import MirroredFlow

@@ -12,7 +12,8 @@ from connect.protocol.messages import TopicPartition
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicies, LossPolicy
 from connectors.mirror.config.source import SourceConfig
 from connectors.mirror.offsets.log_identity import LogIdentity, noted_facts
-from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.source_offsets import Reached
 from tests.simulation.groups.logs import Partition
 from tests.simulation.groups.topics import Topics, WorkerTopics
 from tests.support.fake_clock import FakeClock

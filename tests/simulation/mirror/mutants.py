@@ -13,12 +13,13 @@ from connect.runtime.transfer.task import WorkerTransferTask
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.log_validation import LogValidation
 from connectors.mirror.copy.positions.offset_reset import OffsetReset
-from connectors.mirror.offsets import offset_sync_writer
+from connectors.mirror.offsets import start_positions
 from connectors.mirror.offsets.map_topic_reading import MapTopic
 from connectors.mirror.offsets.offset_map_writer import MapWriter
-from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
 from connectors.mirror.offsets.page_index import PageIndex
 from connectors.mirror.offsets.partition_pages import PartitionPages
+from connectors.mirror.offsets.source_offsets import Reached
 from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.source.task import MirrorSourceTask
 from tests.simulation.mutants import Mutant, replaced
@@ -136,7 +137,7 @@ def _former_owners_are_strangers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _deleted_first_positions_are_gone() -> Iterator[None]:
-    with replaced(offset_sync_writer, "_FORGOTTEN_MS", -_LONG_MS):
+    with replaced(start_positions, "_DELETED_MS", -_LONG_MS):
         yield
 
 

@@ -35,7 +35,7 @@ from connectors.mirror.copy.range_copier import (
 )
 from connectors.mirror.copy.settings import TransactionPlan, engine_settings
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
-from connectors.mirror.offsets.offset_sync_writer import source_partition
+from connectors.mirror.offsets.source_offsets import source_partition
 from connectors.mirror.spark.copy.executor_transactions import LaneSettings, LaneTransactions
 from connectors.mirror.spark.copy.executor_transforms import (
     ExecutorTransforms,

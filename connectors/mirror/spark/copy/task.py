@@ -32,9 +32,7 @@ from connectors.mirror.config.task_changes import flow_part
 from connectors.mirror.config.transforms import CONVERTERS_PREFIX
 from connectors.mirror.copy.positions.tail_checks import FoundTail, spans_from
 from connectors.mirror.history.recorder import TaskHistory
-from connectors.mirror.offsets.offset_sync_writer import (
-    OffsetSyncWriter,
-)
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
 from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
 from connectors.mirror.retention.watch import RetentionWatch
 from connectors.mirror.source.base_task import BaseSourceTask, running

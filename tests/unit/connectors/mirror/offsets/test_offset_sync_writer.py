@@ -13,7 +13,8 @@ from connectors.mirror.offsets.log_identity import LogIdentity
 from connectors.mirror.offsets.map_notes import NO_OWNER, Note, Owner, note_key
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, page_span
 from connectors.mirror.offsets.offset_map_store import OffsetMapStore
-from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.source_offsets import Reached
 from connectors.mirror.offsets.translation import Place
 from tests.simulation.groups.topics import Topics, WorkerTopics
 from tests.support.fake_clock import FakeClock

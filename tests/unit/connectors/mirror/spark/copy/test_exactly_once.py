@@ -15,7 +15,8 @@ from connectors.mirror.config.losses import LossKind, LossPolicies, LossPolicy
 from connectors.mirror.history.recorder import TaskHistory
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import LogIdentity
-from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter, Reached
+from connectors.mirror.offsets.offset_sync_writer import OffsetSyncWriter
+from connectors.mirror.offsets.source_offsets import Reached
 from connectors.mirror.spark.copy.board import PartitionBoard
 from connectors.mirror.spark.copy.exactly_once import ExactlyOnceBookkeeping
 from connectors.mirror.spark.copy.partition import SparkPartition

@@ -1,22 +1,64 @@
-"""Validates source offsets that a user sets for the mirror's connectors (KIP-875). Pure.
-
-Additional fields and the alias of another cluster are accepted.
+"""The source offsets of the mirror's connectors: those of partitions, and the checks of those that
+a user sets (KIP-875). Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from connect.errors import ConnectError
 from connect.plugin import OffsetValue, SourceOffset, SourcePartition
+from connect.protocol.messages import TopicPartition
+from connectors.mirror.offsets.log_identity import LogIdentity
 
-__all__ = ["check_checkpoint_offset", "check_heartbeat_offset", "check_source_offset"]
+__all__ = [
+    "Reached",
+    "check_checkpoint_offset",
+    "check_heartbeat_offset",
+    "check_source_offset",
+    "position_after",
+    "source_partition",
+]
 
 _CLUSTER, _GROUP, _TOPIC, _PARTITION = "cluster", "group", "topic", "partition"
 _SOURCE_ALIAS, _TARGET_ALIAS = "sourceClusterAlias", "targetClusterAlias"
 _OFFSET = "offset"
 _INT_MAX = 2_147_483_647
+
+
+class Reached(NamedTuple):
+    """Progress of a partition: every record of `source` before `position` is on the target or needs
+    no copying. `log_start`: the source's log start offset; -1: not known. `facts`: facts about both
+    logs, stored for the next start."""
+
+    source: TopicPartition
+    position: int
+    log_start: int
+    facts: LogIdentity | None = None
+
+
+def source_partition(alias: str, key: TopicPartition) -> dict[str, str | int]:
+    """Return the key under which a partition's source offset is stored. `alias`: the source
+    cluster's."""
+    # Java's key order, because it determines the bytes of the stored key.
+    return {"cluster": alias, "partition": key[1], "topic": key[0]}
+
+
+def position_after(offset: SourceOffset | None) -> int | None:
+    """Return where to continue after a stored offset; None if there is none.
+
+    -1 stands for position 0. It is stored only when a loss moved a partition back to the beginning:
+    Java's task then starts where auto.offset.reset says."""
+    if offset is None:
+        return None
+    stored = offset.get("offset")
+    if not isinstance(stored, int) or stored < -1:
+        return None
+    return stored + 1
+
+
+# Checks. Additional fields and the alias of another cluster are accepted.
 
 
 def check_source_offset(partition: SourcePartition | None, offset: SourceOffset) -> None:
