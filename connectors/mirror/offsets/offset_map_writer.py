@@ -6,33 +6,27 @@ Knows each partition's current pages and the spans of those in the map topic. It
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from connect.clock import Clock
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Decision, Loss, LossKind
+from connectors.mirror.config.losses import Loss
+from connectors.mirror.offsets.map_losses import Anchor, MapLosses
 from connectors.mirror.offsets.map_notes import NO_OWNER, Note, Owner, encode_loss, note_key
 from connectors.mirror.offsets.map_owners import MapOwners
 from connectors.mirror.offsets.map_topic_reading import MapTopic
 from connectors.mirror.offsets.offset_map_pages import (
-    LAST_OFFSET,
     MapPage,
     PageSpan,
-    end_target,
     page_key,
-    page_segments,
-    source_at,
 )
 from connectors.mirror.offsets.offset_map_repair import head_of, heads_in_place_of
-from connectors.mirror.offsets.page_index import PageIndex, anchor, before_all_lost
+from connectors.mirror.offsets.page_index import PageIndex
 from connectors.mirror.offsets.partition_pages import PartitionPages
 
 __all__ = ["DuePages", "MapWriter"]
-
-Anchor = tuple[int, int]
-"""(source offset, target offset): everything before the one is before the other."""
 
 
 class DuePages(NamedTuple):
@@ -58,16 +52,6 @@ class DuePages(NamedTuple):
         return records
 
 
-class _Unplaced(NamedTuple):
-    """A loss page, the first lost target offset, and its place on both sides if it is known.
-    `target` is None if the source was re-created: the page begins where the copy of the former
-    topic ends."""
-
-    page: MapPage
-    target: int | None
-    place: Anchor | None
-
-
 def _identity(span: PageSpan) -> tuple[int, int, int]:
     return span.first_source, span.session, span.first_target
 
@@ -85,8 +69,7 @@ class MapWriter:
         self._parting: set[TopicPartition] = set()
         self._index = PageIndex()
         self.owners = MapOwners(self._index)
-        self._last_pages: dict[TopicPartition, tuple[int, bytes]] = {}
-        """Each partition's last page of earlier sessions: (first source offset, record value)."""
+        self._losses = MapLosses(self._index)
         self._urgent: set[TopicPartition] = set()
         self._wrong: dict[TopicPartition, dict[int, PageSpan | None]] = {}
         """First source offsets of pages that others wrote, wrote over, or deleted, and which pages
@@ -99,11 +82,6 @@ class MapWriter:
         """Pages of this task that are being written, by first source offset."""
         self._since_read: set[tuple[TopicPartition, int]] = set()
         """Pages that this task wrote since the read began, which may have ended before."""
-        self._unnoted: dict[TopicPartition, int] = {}
-        """Sessions of loss pages that are still to be noted."""
-        self._unplaced: dict[TopicPartition, list[_Unplaced]] = {}
-        """Loss pages that wait until the topic was read, because their session is provisional
-        before."""
 
     # Reading the topic.
 
@@ -136,7 +114,7 @@ class MapWriter:
         self._trims = found.reached is not None
         if found.created_again:
             self._begin_anew(found)
-        self._last_pages.update(found.last_pages)
+        self._losses.last_pages.update(found.last_pages)
         for key, session in found.losses.items():
             self._index.note_loss(key, session)
         settled = {key: pages for key, pages in self._partitions.items() if pages.settled}
@@ -159,8 +137,7 @@ class MapWriter:
         for key, pages in self._partitions.items():
             if not pages.settled:
                 others = pages.settle(self._index.spans(key), self._index.newest_noted(key))
-                for unplaced in self._unplaced.pop(key, ()):
-                    self._find(key, pages, unplaced, others)
+                self._losses.settle(key, pages, others)
                 self._urgent.add(key)
 
     def _begin_anew(self, found: MapTopic) -> None:
@@ -169,7 +146,7 @@ class MapWriter:
         new topic stay known."""
         self._index.forget_all_but(found.pages)
         self.owners.forget_late()
-        self._last_pages.clear()
+        self._losses.last_pages.clear()
         self._wrong.clear()
 
     def _write_missing(self, key: TopicPartition, pages: PartitionPages) -> None:
@@ -178,30 +155,6 @@ class MapWriter:
         for span in pages.in_memory:
             if not self._index.knows(key, *_identity(span)):
                 pages.write_again(span.first_source)
-
-    def _find(
-        self,
-        key: TopicPartition,
-        pages: PartitionPages,
-        unplaced: _Unplaced,
-        others: Collection[PageSpan],
-    ) -> None:
-        """Set where a loss page begins. `others`: the pages that other workers wrote."""
-        page, target, place = unplaced
-        if target is None:
-            end = self._end_in_topic(key, others)
-            if end is None:
-                pages.drop(page)  # There is no map of the former topic to be overruled.
-                return
-            # The topic may have pages of the new topic already.
-            end = min([end, *(own.first_target for own in pages.begun_after(page.session))])
-            pages.found(page, 0, end)
-        else:
-            known = [*others, *pages.begun(page.session)]
-            place = place or anchor(known, target) or (page.end_source, target)
-            pages.found(page, *before_all_lost(known, target, place))
-        # Even if a page that was copied since replaces the loss page.
-        self._unnoted[key] = max(page.session, self._unnoted.get(key, -1))
 
     def _compare(self, found: MapTopic) -> None:
         """Note late writes of workers that no longer have these partitions: over pages of later
@@ -296,73 +249,10 @@ class MapWriter:
     def lost(self, key: TopicPartition, loss: Loss, known: Anchor | None) -> bool:
         """Record a loss in one of the partition's logs. `known`: a place on both sides before the
         lost target offsets. Returns whether pages must be written at once."""
-        if self.owners.lost(key):
+        if self.owners.lost(key) or not self._losses.lost(key, self._of(key), loss, known):
             return False
-        pages = self._of(key)
-        end = loss.position
-        if loss.resume is not None and loss.decision is Decision.NEXT:
-            end = loss.resume
-        if loss.kind is LossKind.TARGET_LOSS:
-            place = self._place_of(key, pages, loss.first, known)
-        elif loss.kind is LossKind.TARGET_RECREATED:
-            pages.take_unsaved()
-            # The map may cover later offsets of a previous topic with this name.
-            place, end = (0, 0), max(end, self._index.reach(key))
-        elif loss.kind is LossKind.SOURCE_RECREATED and loss.resume is not None:
-            # The source reuses these offsets for records that follow all records on the target.
-            end_before = self._end_of(key, pages)
-            pages.take_unsaved()
-            if end_before is None and pages.settled:
-                pages.begin_anew()
-                return False
-            if end_before is None:
-                # The topic was not read yet, and may have pages of the former topic.
-                page = pages.lost_somewhere(loss.position)
-                self._unplaced.setdefault(key, []).append(_Unplaced(page, None, None))
-                return False
-            place, end = (0, end_before), loss.position
-        else:
-            return False
-        self._last_pages.pop(key, None)
-        if not pages.settled:
-            page = pages.lost_somewhere(end)
-            self._unplaced.setdefault(key, []).append(_Unplaced(page, loss.first, place))
-            return False
-        source, target = place or (end, loss.first)
-        pages.lost_from(source, target, max(source, end))
         self._urgent.add(key)
         return True
-
-    def _place_of(
-        self, key: TopicPartition, pages: PartitionPages, target: int, known: Anchor | None
-    ) -> Anchor | None:
-        """Return the source offset that was at this target offset, or the nearest earlier place
-        that is known on both sides."""
-        place = pages.place_of(target)
-        if place is None and key in self._last_pages:
-            source = source_at(page_segments(*self._last_pages[key]), target)
-            place = None if source is None else (source, target)
-        spans = [*self._index.spans(key), *pages.begun(pages.session + 1)]
-        if place is None:
-            paged = anchor(spans, target) if pages.settled else None
-            places = [place for place in (known, paged) if place is not None]
-            place = max(places, key=lambda place: (place[1], place[0]), default=None)
-        return None if place is None else before_all_lost(spans, target, place, known)
-
-    def _end_of(self, key: TopicPartition, pages: PartitionPages) -> int | None:
-        """Return a lower bound of the copy's end offset; None if nothing is known."""
-        end = pages.end_target
-        return self._end_in_topic(key, self._index.spans(key)) if end is None else end
-
-    def _end_in_topic(self, key: TopicPartition, spans: Collection[PageSpan]) -> int | None:
-        """Return the same bound as `_end_of`, from the pages in the topic only.
-
-        `spans`: the pages that count.
-        """
-        if key in self._last_pages:
-            return end_target(page_segments(*self._last_pages[key]))
-        last = anchor(spans, LAST_OFFSET)
-        return None if last is None else last[1]
 
     def _of(self, key: TopicPartition) -> PartitionPages:
         pages = self._partitions.get(key)
@@ -407,7 +297,7 @@ class MapWriter:
         for key in keys:
             stray, again = self._repair(key, self._partitions.get(key), owned=False)
             if stray or again:
-                loss = self._newest_loss(key, again)
+                loss = self._losses.newest(key, again)
                 found.append(self._to_write(DuePages(key, again, loss, stray)))
         return found
 
@@ -431,25 +321,14 @@ class MapWriter:
             unsaved = [] if pages is None or waits else pages.take_unsaved()
             if self.owners.lost(key):
                 self._wrong.pop(key, None)
-                self._unnoted.pop(key, None)
+                self._losses.take_unnoted(key)
                 continue
             mine = {page.first_source for page in unsaved}
             unsaved = [*(page for page in again if page.first_source not in mine), *unsaved]
-            loss = self._newest_loss(key, unsaved, self._unnoted.pop(key, -1))
+            loss = self._losses.newest(key, unsaved, self._losses.take_unnoted(key))
             if unsaved or stray or loss is not None:
                 found.append(self._to_write(DuePages(key, unsaved, loss, stray)))
         return found
-
-    def _newest_loss(
-        self, key: TopicPartition, pages: Iterable[MapPage], unnoted: int = -1
-    ) -> int | None:
-        """Return the session of the loss to note with these pages; None if they contain no loss
-        page."""
-        loss = max([unnoted, *(page.session for page in pages if page.span.lost)])
-        if loss < 0:
-            return None
-        self._index.note_loss(key, loss)
-        return loss
 
     def _to_write(self, due: DuePages) -> DuePages:
         """Note that these pages are in flight from now on."""
@@ -472,7 +351,7 @@ class MapWriter:
                 self._wrong.setdefault(key, {}).update(stray)
                 self._urgent.add(key)
             if loss is not None:
-                self._unnoted[key] = max(loss, self._unnoted.get(key, -1))
+                self._losses.note_later(key, loss)
                 self._urgent.add(key)
             pages = self._partitions.get(key)
             if pages is not None:
