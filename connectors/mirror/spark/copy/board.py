@@ -13,17 +13,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from uuid import UUID
 
 from connect.loop import backoff_s
 from connect.plugin import PartitionHealth
 from connect.protocol.messages import TopicPartition
-from connectors.mirror.config.losses import Decision, Loss, LossKind, LossPolicies, decide
+from connectors.mirror.config.losses import Loss, LossKind, LossPolicies
 from connectors.mirror.copy.known_logs import KnownLogs
 from connectors.mirror.copy.range_copier import RangeProgress
 from connectors.mirror.offsets.log_identity import LogIdentity
+from connectors.mirror.spark.copy.log_facts import LogFacts, UnknownTails
 from connectors.mirror.spark.copy.partition import UNKNOWN, SparkPartition
+from connectors.mirror.spark.copy.partition_losses import PartitionLosses
 from connectors.mirror.spark.copy.shard_plan import Shard, WaitingPartitions
 
 __all__ = ["PartitionBoard"]
@@ -56,17 +57,14 @@ class PartitionBoard:
         positions are stored after shards, not in their transactions. Then a partition that a loss
         moved back is copied once its position is stored."""
         self._stores = stores
-        self._policies = policies or LossPolicies()
-        self._on_loss = on_loss or (lambda *_: None)
         self._on_begun = on_begun
         self._begins_at_start = begins_at_start
         self._partitions: dict[TopicPartition, SparkPartition] = {}
         self._waiting = WaitingPartitions()
         self._unsure: set[TopicPartition] = set()
-        self._learning: set[TopicPartition] = set()
-        self._tails: list[SparkPartition] = []
-        self._late: dict[TopicPartition, int] = {}
-        """Positions of partitions that began before the facts about their logs were read."""
+        self.tails = UnknownTails(stores=stores)
+        self.facts = LogFacts(self._partitions, self.tails)
+        self.losses = PartitionLosses(policies or LossPolicies(), self.tails, on_loss)
         self.news = True
         """Whether there may be another shard. Partitions that wait for a time may be due as
         well."""
@@ -101,7 +99,7 @@ class PartitionBoard:
         if partition.unsure:
             self._unsure.add(partition.source)
         if partition.learns:
-            self._learning.add(partition.source)
+            self.facts.add(partition.source)
         self.moved_to(partition)
 
     def moved_to(self, partition: SparkPartition) -> None:
@@ -133,8 +131,7 @@ class PartitionBoard:
             del self._partitions[partition.source]
             self._waiting.remove(partition.source)
             self._unsure.discard(partition.source)
-            self._learning.discard(partition.source)
-            self._late.pop(partition.source, None)
+            self.facts.forget(partition.source)
         return gone
 
     def _moved(self, partition: SparkPartition) -> bool:
@@ -168,13 +165,13 @@ class PartitionBoard:
             # If the source deleted records meanwhile, the next shard finds that there.
             offset = min(offset, partition.position)
         if kind is not None:
-            self._created_again(partition, kind, offset)
+            self.losses.created_again(partition, kind, offset)
         fresh = partition.position == UNKNOWN
         if fresh and self._on_begun is not None:
             partition.start_unsaved = True
         partition.position = offset
         if fresh:
-            self._ask_target_end(partition)
+            self.tails.ask_end(partition)
         if partition.start_unsaved and self._on_begun is not None:
             self._on_begun(partition)
         partition.begin_again = None
@@ -194,7 +191,7 @@ class PartitionBoard:
             partition.topic_id = topic_id or partition.topic_id
             if self._stores:
                 partition.target_end = 0
-            self._compare_from(partition, (position, 0))
+            self.tails.compare_from(partition, (position, 0))
             self.place(partition, position)
 
     def let_copy(self, keys: Iterable[TopicPartition]) -> None:
@@ -208,10 +205,7 @@ class PartitionBoard:
         partition = self._partitions.get(key)
         if partition is None or not self._begins_at_start:
             return
-        kind = LossKind.RETENTION
-        policy, at = self._policies.of(kind), partition.position
-        resume = None if decide(kind, policy) is Decision.STAND else at
-        self.lost(Loss(kind, policy, key, partition.target, position, begun, at, resume))
+        self.losses.begun_late(partition, position, begun)
 
     def ends(
         self, found: Mapping[TopicPartition, int], now_ms: int, asked_at: float = math.inf
@@ -232,137 +226,26 @@ class PartitionBoard:
         comes from a broker with old metadata and is ignored."""
         for partition in self._partitions.values():
             found = ids.get(partition.source[0])
-            if found is None or not partition.is_another(found):
-                continue
-            if self._policies.decide(LossKind.SOURCE_RECREATED) is Decision.STAND:
-                self._created_again(partition, LossKind.SOURCE_RECREATED, None)
-            else:
-                partition.begin_again = LossKind.SOURCE_RECREATED
-
-    # Losses.
-
-    def target_created_again(self, partition: SparkPartition, topic_id: UUID) -> None:
-        """Handle a target topic that was re-created with this ID. The partition is in no shard, and
-        stands still for no other reason."""
-        kind = LossKind.TARGET_RECREATED
-        partition.next_target_id = topic_id
-        decision = self._policies.decide(kind)
-        if decision is Decision.AGAIN:
-            partition.begin_again = kind
-        else:
-            resume = None if decision is Decision.STAND else partition.position
-            self._created_again(partition, kind, resume)
-
-    def _created_again(self, partition: SparkPartition, kind: LossKind, resume: int | None) -> None:
-        position = partition.position
-        end = position if kind is LossKind.SOURCE_RECREATED else max(0, partition.target_end)
-        policy = self._policies.of(kind)
-        self._tell(
-            partition,
-            Loss(kind, policy, partition.source, partition.target, 0, end, position, resume),
-        )
+            if found is not None and partition.is_another(found):
+                self.losses.source_created_again(partition)
 
     def lost(self, loss: Loss) -> None:
         """Report a loss that a shard found, once, though every shard that starts there finds it."""
         partition = self._partitions.get(loss.source)
-        if partition is None or partition.begin_again is loss.kind:
-            return  # It was noticed here, too, and is reported by `place`.
-        if loss.kind is LossKind.TARGET_RECREATED:
-            # A shard that was not told the target's end does not know how far its log reached.
-            loss = replace(loss, end=max(loss.end, partition.target_end))
-        if partition.loss == loss:
-            return
-        self._tell(partition, loss)
+        if partition is not None:
+            self.losses.found(partition, loss)
 
-    def _tell(self, partition: SparkPartition, loss: Loss) -> None:
-        partition.loss = loss
-        if loss.resume is not None:
-            partition.stored_facts.store()
-        # It has another place or another log than the one to compare from.
-        partition.tail_start = None
-        if loss.on_target:
-            partition.forget_target(loss)
-            self._ask_target_end(partition)
-        elif loss.kind is LossKind.SOURCE_RECREATED:
-            partition.forget_source()
-            if loss.resume is not None:
-                partition.follow_source()
-        partition.metrics.lost(loss.records)
-        _LOG.error("%s", loss)
-        self._on_loss(partition, loss)
-
-    # Facts about the logs, stored with positions.
-
-    def learning(self) -> bool:
-        """Whether partitions wait to begin until the facts about their logs are known."""
-        return any(key not in self._unsure for key in self._learning)
-
-    def learning_late(self) -> bool:
-        """Whether partitions began without the facts about their logs."""
-        return bool(self._late)
+    # What partitions wait for (`log_facts.py`).
 
     def begin_without_facts(self) -> None:
-        """Let partitions begin that wait for the facts about their logs: reading them takes too
-        long. A topic that was re-created meanwhile is noticed when `learn` is called."""
-        for partition in self._take_learning():
-            self._late[partition.source] = partition.position
-            self._ask_target_end(partition)
+        """Let partitions begin that wait for the facts about their logs."""
+        self.facts.begin_without()
         self.news = True
 
     def learn(self, facts: Mapping[TopicPartition, LogIdentity]) -> None:
         """Set the facts that were stored with the positions at which partitions begin or began."""
-        for partition in self._take_learning():
-            known = facts.get(partition.source)
-            if known is not None and known.hold_for(partition.position):
-                partition.learn(known)
-                partition.target_end = known.target_end
-                if partition.loss is None:
-                    self._compare_from(partition, known.reached(partition.position))
-            self._ask_target_end(partition)
-        late, self._late = self._late, {}
-        for key, position in late.items():
-            known, began = facts.get(key), self._partitions[key]
-            # After a loss it does not go on from that position any more.
-            if known is not None and known.hold_for(position) and began.loss is None:
-                began.learn(known)
+        self.facts.learn(facts)
         self.news = True
-
-    # Records that a crash left on the target (`BoardTails`).
-
-    def take_tails(self, now: float) -> list[SparkPartition]:
-        """Return the partitions whose target may have more records than is known, each once. A
-        partition whose shard was lost is returned once no executor copies it any more."""
-        found = [partition for partition in self._tails if partition.retry_at <= now]
-        if found:
-            self._tails = [partition for partition in self._tails if partition.retry_at > now]
-        return found
-
-    def _compare_from(self, partition: SparkPartition, start: tuple[int, int] | None) -> None:
-        if start is not None and UNKNOWN not in start:
-            self._wait_for_target(partition, start)
-
-    def _ask_target_end(self, partition: SparkPartition) -> None:
-        """Let the partition wait until its target's log end was asked for, unless that is known.
-        Otherwise nobody could tell what its first shard left there if that is lost."""
-        if partition.target_end == UNKNOWN and partition.tail_start is None:
-            self._wait_for_target(partition, (partition.position, UNKNOWN))
-
-    def _wait_for_target(self, partition: SparkPartition, start: tuple[int, int]) -> None:
-        # Under exactly-once a crash leaves no records without stored offsets.
-        if not self._stores:
-            return
-        if partition not in self._tails:
-            self._tails.append(partition)
-        partition.tail_start = start
-
-    def _take_learning(self) -> list[SparkPartition]:
-        """Return the partitions that wait for facts and whose position is known. They wait no
-        longer."""
-        found = [each for each in self._partitions.values() if each.learns and not each.unsure]
-        for partition in found:
-            partition.learns = False
-            self._learning.discard(partition.source)
-        return found
 
     # Shards.
 
@@ -471,7 +354,7 @@ class PartitionBoard:
                 self._came_back(partition)
                 self._failed(partition, reason, now)
                 partition.retry_at = max(partition.retry_at, until)
-                self._compare_from(partition, (partition.position, partition.target_end))
+                self.tails.compare_from(partition, (partition.position, partition.target_end))
                 self.moved_to(partition)
 
     # Under exactly-once: partitions whose shard did not end well.
@@ -499,7 +382,7 @@ class PartitionBoard:
             partition.unsure = False
             self._unsure.discard(key)
             if not partition.learns:
-                self._learning.discard(key)
+                self.facts.discard(key)
             # Otherwise nothing was stored since the topic was re-created.
             if position is not None and position != partition.stored:
                 partition.position = partition.stored = position

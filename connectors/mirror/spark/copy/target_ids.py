@@ -42,7 +42,7 @@ class RenewedTargets:
             return False
         topic_id = self._ids.get(partition.target[0])
         if topic_id is not None and not partition.has_target(topic_id):
-            self._board.target_created_again(partition, topic_id)
+            self._board.losses.target_created_again(partition, topic_id)
         return True
 
 

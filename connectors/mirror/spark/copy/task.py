@@ -231,7 +231,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
         running(self._beginnings).turn()
         self._learn(listing)
         tails = running(self._tails)
-        tails.look(self._board.take_tails(self._clock.monotonic()))
+        tails.look(self._board.tails.take(self._clock.monotonic()))
         self._board.news |= tails.turn()
         running(self._history).look(self._board, self._board)
         self._forecast()
@@ -265,12 +265,12 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
     def _learn(self, listing: Listing) -> None:
         """Set the stored facts about the logs of partitions that have just started."""
         board = self._board
-        if not (board.learning() or board.learning_late()):
+        if not (board.facts.wanted or board.facts.wanted_late):
             return
         facts = running(self._sync_writer).facts()
         if facts is not None:
             board.learn(facts)
-        elif board.learning() and self._clock.monotonic() >= self._learn_by:
+        elif board.facts.wanted and self._clock.monotonic() >= self._learn_by:
             board.begin_without_facts()
         else:
             return

@@ -37,7 +37,7 @@ def shards(
     made: PartitionBoard, now: float = 0.0, held_by: Callable[[str], str | None] = lambda _: None
 ) -> list[list[SourceRange]]:
     """All that can be taken now, once the ends of targets were listed."""
-    for partition in made.take_tails(now):
+    for partition in made.tails.take(now):
         partition.tail_start = None
     taken = []
     while (shard := made.take_shard(2, now, held_by)) is not None:
@@ -308,9 +308,9 @@ def test_a_topic_created_again_is_seen_though_what_was_known_of_it_comes_late() 
     made.begin_without_facts()
     (wanted,) = planned(made)
     made.reached(back(wanted, 70), 1.0, NOW_MS)
-    assert made.learning_late()
+    assert made.facts.wanted_late
     made.learn({KEY: LogIdentity(0, 50, 60, old, None, (), ())})
-    assert not made.learning_late()
+    assert not made.facts.wanted_late
     made.topic_ids({"t": new})
     (waiting,) = made.unplaced()
     made.place(waiting, 0)
@@ -402,7 +402,7 @@ def test_one_that_was_begun_before_goes_on_from_there() -> None:
     assert (begun, made.unplaced()) == ([5], [])
     assert made.take_shard(2, 0.0) is None
     # Its target is compared first (test_tails.py).
-    (partition,) = made.take_tails(0.0)
+    (partition,) = made.tails.take(0.0)
     start, partition.tail_start = partition.tail_start, None
     assert start == (5, 0)
     assert [each.start for each in planned(made)] == [5]

@@ -67,7 +67,7 @@ def bench() -> _Bench:
 
 
 def test_the_id_of_a_new_target_is_stored_though_nothing_is_copied(bench: _Bench) -> None:
-    bench.board.target_created_again(bench.partition, NEW)
+    bench.board.losses.target_created_again(bench.partition, NEW)
     bench.once.write_pages()
     (facts,) = bench.written.facts
     assert facts is not None

@@ -71,7 +71,7 @@ class Bench:
 
     def told(self) -> KnownLogs:
         """What the next shard is told. It is in flight from then on."""
-        for partition in self.board.take_tails(0.0):
+        for partition in self.board.tails.take(0.0):
             partition.tail_start = None
         shard = self.board.take_shard(1, 0.0)
         assert shard is not None

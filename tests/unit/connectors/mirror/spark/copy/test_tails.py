@@ -84,7 +84,7 @@ class Bench:
 
     def turn(self) -> bool:
         """As the task's step. Returns whether partitions may continue."""
-        self.tails.look(self.board.take_tails(self.clock.monotonic()))
+        self.tails.look(self.board.tails.take(self.clock.monotonic()))
         while self.inbox:
             self.inbox.popleft()()
         return self.tails.turn()
@@ -231,7 +231,7 @@ def test_a_new_target_s_end_is_listed() -> None:
     bench = Bench()
     bench.learn()
     bench.target_ends_at(910)
-    bench.board.target_created_again(bench.partition, uuid4())
+    bench.board.losses.target_created_again(bench.partition, uuid4())
     bench.turn()
     assert not bench.planned()
     bench.target_ends_at(3)

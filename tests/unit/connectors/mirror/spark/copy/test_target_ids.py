@@ -49,7 +49,7 @@ class Bench:
 
     def ends_are_listed(self) -> None:
         """As a partition waits for the end of a target that is not known."""
-        for partition in self.board.take_tails(0.0):
+        for partition in self.board.tails.take(0.0):
             partition.tail_start = None
 
     def starts_at(self) -> int | None:
