@@ -27,7 +27,6 @@ import logging
 import secrets
 import socket
 import threading
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -38,7 +37,8 @@ from connect.clients.librdkafka.proxy_link import ProxyLink
 from connect.clients.wire.cancellation import Cancellation
 from connect.clients.wire.connection import WireConnection, open_connection
 from connect.clients.wire.one_shot_threads import OneShotThreads
-from connect.clients.wire.poller import READ, SystemPoller
+from connect.clients.wire.poller import READ
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import Deadline
 from connect.errors import ConnectError
 from connect.log_fields import OwnedThread
@@ -72,9 +72,7 @@ class SaslProxy:
         self._on_failure = on_failure
         self._without_sasl = replace(settings, sasl_mechanism=None)
         self._password = secrets.token_urlsafe(32)
-        self._poller = SystemPoller()
-        self._watched: dict[int, tuple[int, Callable[[int], None]]] = {}
-        self._mail: deque[Callable[[], None]] = deque()
+        self._loop = SelectorLoop()
         self._listeners: dict[tuple[str, int], socket.socket] = {}
         self._links: set[ProxyLink] = set()
         self._closing = threading.Event()
@@ -98,7 +96,7 @@ class SaslProxy:
     def close(self) -> None:
         """Tell the thread to close all connections and end. Does not wait; may be called again."""
         self._closing.set()
-        self._poller.wake()
+        self._loop.wake()
 
     def open(self, address: tuple[str, int]) -> Future[WireConnection]:
         deadline = Deadline(self.settings.request_timeout_ms / 1000)
@@ -112,22 +110,10 @@ class SaslProxy:
         return self._threads.run(what, function)
 
     def post(self, action: Callable[[], None]) -> None:
-        self._mail.append(action)
-        self._poller.wake()
+        self._loop.post(action)
 
     def watch(self, sock: socket.socket, mask: int, on_event: Callable[[int], None]) -> None:
-        descriptor = sock.fileno()
-        known = self._watched.get(descriptor)
-        if known is None and mask:
-            self._poller.register(descriptor, mask)
-        elif known is not None and not mask:
-            self._poller.unregister(descriptor)
-        elif known is not None and known[0] != mask:
-            self._poller.modify(descriptor, mask)
-        if mask:
-            self._watched[descriptor] = (mask, on_event)
-        else:
-            self._watched.pop(descriptor, None)
+        self._loop.watch_socket(sock.fileno(), mask, on_event)
 
     def failed(self, address: tuple[str, int], error: ConnectError) -> None:
         if not self._closing.is_set():
@@ -158,12 +144,7 @@ class SaslProxy:
     def _serve(self) -> None:
         try:
             while not self._closing.is_set():
-                for descriptor, mask in self._poller.select(0 if self._mail else _TURN_S):
-                    watched = self._watched.get(descriptor)
-                    if watched is not None:  # An earlier event may have closed it.
-                        watched[1](mask)
-                for _ in range(len(self._mail)):
-                    self._mail.popleft()()
+                self._loop.turn(_TURN_S)
         except Exception:  # noqa: BLE001 - the top of a thread; the client loses its connections
             _log.exception(
                 "%s failed, so its clients lose their connections; this is a defect: "
@@ -185,7 +166,7 @@ class SaslProxy:
         else:
             self._cancellation.close()
         # Connections that were opened meanwhile belong to links that are closed.
-        while self._mail:
+        while not self._loop.due_in_s():
             with contextlib.suppress(Exception):
-                self._mail.popleft()()
-        self._poller.close()
+                self._loop.turn(0)
+        self._loop.close()

@@ -91,11 +91,22 @@ class SelectorLoop:
 
     def watch(self, channel: Channel, on_event: Callable[[int], None]) -> None:
         """Call `on_event(mask)` whenever the channel's socket is ready."""
-        descriptor = channel.fileno()
         mask = READ | (WRITE if channel.wants_write else 0)
-        self._poller.register(descriptor, mask)
-        self._masks[descriptor] = mask
-        self._handlers[descriptor] = on_event
+        self.watch_socket(channel.fileno(), mask, on_event)
+
+    def watch_socket(self, descriptor: int, mask: int, on_event: Callable[[int], None]) -> None:
+        """Call `on_event` whenever the socket has events of `mask`; with mask 0 not any more."""
+        known = self._masks.get(descriptor, 0)
+        if not known and mask:
+            self._poller.register(descriptor, mask)
+        elif known and not mask:
+            self._poller.unregister(descriptor)
+        elif known != mask:
+            self._poller.modify(descriptor, mask)
+        if mask:
+            self._masks[descriptor], self._handlers[descriptor] = mask, on_event
+        elif known:
+            del self._masks[descriptor], self._handlers[descriptor]
 
     def update(self, channel: Channel) -> None:
         """Watch for writability only while the channel has bytes to write."""
@@ -107,10 +118,7 @@ class SelectorLoop:
 
     def unwatch(self, channel: Channel) -> None:
         """Stop watching a channel. Call this before the channel is closed."""
-        descriptor = channel.fileno()
-        if self._masks.pop(descriptor, None) is not None:
-            del self._handlers[descriptor]
-            self._poller.unregister(descriptor)
+        self.watch_socket(channel.fileno(), 0, lambda _: None)
 
     def turn(self, timeout: float) -> None:
         """Run one iteration.
