@@ -12,12 +12,11 @@ claimed here (`executor_ids.py`). Only committed results are used.
 from __future__ import annotations
 
 import logging
-import threading
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
 from connect.clients.config.properties import fetch_settings, wire_settings
+from connect.clients.wire.selector_loop import SelectorLoop
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
 from connect.errors import ConfigError, ConnectError
 from connect.futures import done_future
@@ -83,9 +82,8 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
         self._tails: BoardTails | None = None
         self._lanes: ExecutorTransactionalIds | None = None
         self._once: ExactlyOnceBookkeeping | None = None
-        self._condition = threading.Condition()
-        self._inbox: deque[Callable[[], None]] = deque()
-        self._woken = False
+        self._loop: SelectorLoop | None = None
+        """Runs what other threads post. It watches no sockets."""
         self._forecast_at = 0.0
         self._paused = False
         self._trouble: str | None = "Spark is starting"
@@ -101,6 +99,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
 
     def start(self, config: Mapping[str, str]) -> None:
         task, consumer = self._configure(config)
+        loop = self._loop = SelectorLoop(self._clock)
         fetch = fetch_settings(consumer)
         self._changes = FlowChanges(self._config, self._policy)
         self._board = PartitionBoard(
@@ -130,10 +129,10 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
             self._offsets,
             self._lookup,
             fetch.auto_offset_reset,
-            self._post,
+            loop.post,
             self._clock,
         )
-        self._tails = BoardTails(self._lookup, self._clock, self._post, self._found)
+        self._tails = BoardTails(self._lookup, self._clock, loop.post, self._found)
         # Each shard gets its limits, so executors can keep their copiers when limits change.
         connector = {k: v for k, v in self._config.originals.items() if k not in RATE_NAMES}
         lanes, plugin_path = self._open_lanes(producer), plugins_in_use().plugin_path
@@ -158,7 +157,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
             return None
         claims = BrokerLaneClaims(control, wire_settings(producer), self._stored, self._clock)
         self._lanes = ExecutorTransactionalIds(
-            control.transactional_id, claims, self._settle, self._post, self._clock
+            control.transactional_id, claims, self._settle, running(self._loop).post, self._clock
         )
         self._once = ExactlyOnceBookkeeping(
             self._board,
@@ -219,7 +218,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
 
     def step(self, timeout: float) -> None:
         listing = running(self._listing)
-        self._work_off(min(timeout, _TURN_S, listing.next_s()))
+        running(self._loop).turn(min(timeout, _TURN_S, listing.next_s()))
         running(self._sync_writer).poll()
         self._store_left_out_facts()
         if self._lanes is not None:
@@ -307,26 +306,9 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
             # position is stored.
             self._store_facts(partition)
 
-    def _work_off(self, timeout: float) -> None:
-        """Run the functions that other threads posted. Waits at most `timeout` seconds for one."""
-        with self._condition:
-            if not self._inbox and not self._woken:
-                self._condition.wait(timeout)
-            self._woken = False
-            commands, self._inbox = self._inbox, deque()
-        for command in commands:
-            command()
-
-    def _post(self, command: Callable[[], None]) -> None:
-        """Run this function on the task's thread. May be called from any thread."""
-        with self._condition:
-            self._inbox.append(command)
-            self._condition.notify_all()
-
     def wake(self) -> None:
-        with self._condition:
-            self._woken = True
-            self._condition.notify_all()
+        if self._loop is not None:
+            self._loop.wake()
 
     def reconfigure(self, config: Mapping[str, str]) -> bool:
         """Apply a new assignment or new limits in place. Any other change restarts the task."""
@@ -355,7 +337,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
         self._paused = True
         flights = running(self._flights)
         while flights and not deadline.expired():
-            self._work_off(min(_TURN_S, deadline.remaining()))
+            running(self._loop).turn(min(_TURN_S, deadline.remaining()))
         if flights:
             _LOG.warning(
                 "%d partitions are still being copied; records since their last result will be "
@@ -388,6 +370,8 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
             self._offsets.close()
             self._offsets = None
         self._close_writers()
+        if self._loop is not None:
+            self._loop.close()
 
     def health(self) -> list[PartitionHealth]:
         trouble = self._trouble
@@ -398,7 +382,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
     # Methods that other threads call (`JobsHost`).
 
     def flight_ended(self, flight: Flight, outcome: ShardResult | ConnectError) -> None:
-        self._post(lambda: self._landed(flight, outcome))
+        running(self._loop).post(lambda: self._landed(flight, outcome))
 
     def engine_state(self, trouble: str | None) -> None:
         self._trouble = trouble
@@ -407,7 +391,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
         def fail() -> None:
             self._fatal = error
 
-        self._post(fail)
+        running(self._loop).post(fail)
 
     # Shards.
 
