@@ -70,7 +70,6 @@ class BaseSourceTask(TransferTask, Generic[P]):
         self._history: TaskHistory | None = None
         self._retention: RetentionWatch | None = None
         self._committing: list[tuple[P, int]] = []
-        self._learn_by = 0.0
         self._totals = CopyTotals(on_spark=on_spark)
         self._remove_totals: Callable[[], None] = lambda: None
         self._partition_metrics = TaskPartitionMetrics()

@@ -31,13 +31,13 @@ from connectors.mirror.copy.engine import CopyEngine
 from connectors.mirror.copy.partition.partition import UNKNOWN, PartitionCopy
 from connectors.mirror.copy.quarantine import QuarantinedRecords
 from connectors.mirror.copy.settings import TransactionPlan, engine_settings
-from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from connectors.mirror.offsets.offset_sync_writer import PAGES_EVERY_S, OffsetSyncWriter
 from connectors.mirror.offsets.source_offsets import source_partition
-from connectors.mirror.offsets.start_position_tracker import WITHIN_S, StartPositionTracker
+from connectors.mirror.offsets.start_position_tracker import StartPositionTracker
 from connectors.mirror.source.base_task import BaseSourceTask, running
 from connectors.mirror.source.catch_up import CopyProgress
+from connectors.mirror.source.log_facts import LogFacts
 from connectors.mirror.source.task_clients import OwnedQuarantine, OwnedTailLookup, TaskClients
 
 __all__ = ["MirrorSourceTask"]
@@ -61,7 +61,7 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         self._quarantine: OwnedQuarantine | None = None
         self._tails: OwnedTailLookup | None = None
         self._progress: CopyProgress | None = None
-        self._learning: dict[TopicPartition, int] = {}
+        self._facts = LogFacts(clients.clock)
         self._assigned: set[TopicPartition] = set()
         self._limits = (NO_LIMITS, 1.0)
         self._left: list[PartitionCopy] = []
@@ -178,7 +178,7 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
             if stored is not None:
                 not_new.append(key)
             if back is None:
-                self._learning[key] = position
+                self._facts.add(key, position)
             else:
                 added_here.succeed(back)
                 # Its logs may have changed since the partition left.
@@ -187,8 +187,10 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         if any(back.behind_stored or back.facts_to_store for back in came_back.values()):
             self.context.request_commit()
         self._expect(new, not_new)
-        self._learn_by = self._clock.monotonic() + WITHIN_S
-        self._learn_noted(engine)
+        self._facts.begin()
+        if self.context.transfer is not None:
+            alias = self._config.source_cluster_alias
+            self._facts.take_noted(engine, self.context.transfer, alias)
         engine.watch()
         _LOG.info(
             "%s task %d: %d partitions, %d of them new",
@@ -213,15 +215,15 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         engine = self._running()
         beginnings = self._kept_beginnings()
         sync_writer = self._kept_sync_writer()
-        waits = self._learning or beginnings.waiting
+        waits = self._facts.positions or beginnings.waiting
         engine.step(min(timeout, sync_writer.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
         sync_writer.poll()
         beginnings.turn()
         self._store_left_out_facts(engine, sync_writer)
         if self._without_pages:
             self._write_pages_now_and_then()
-        if self._learning:
-            self._learn(engine)
+        if self._facts.positions:
+            self._facts.turn(engine, sync_writer.facts())
         running(self._history).look(engine.watched, engine.partitions)
         if self._retention is not None:
             self._retention.look(engine.partitions)
@@ -245,40 +247,9 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         return self._running().descriptor()
 
     def due_in_s(self) -> float:
-        waits = self._learning or self._kept_beginnings().waiting
+        waits = self._facts.positions or self._kept_beginnings().waiting
         due = min(self._running().due_in_s(), self._kept_sync_writer().due_in_s())
         return min(due, _LEARN_TURN_S if waits else _LOOK_S)
-
-    def _learn_noted(self, engine: CopyEngine) -> None:
-        """Pass the engine the facts about the logs that are stored with the offset under
-        exactly-once."""
-        control = self.context.transfer
-        if control is None or not self._learning:
-            return
-        alias = self._config.source_cluster_alias
-        keys = list(self._learning)
-        notes = control.notes([source_partition(alias, key) for key in keys])
-        for key, note in zip(keys, notes, strict=True):
-            facts = noted_facts(note, self._learning[key])
-            if facts is not None:
-                engine.learn(key, facts)
-                del self._learning[key]
-
-    def _learn(self, engine: CopyEngine) -> None:
-        """Pass the engine the stored facts about the logs of partitions that it has just
-        started."""
-        facts = self._kept_sync_writer().facts()
-        if facts is None:
-            if self._clock.monotonic() >= self._learn_by:
-                # Start without the facts rather than wait longer. Losses are then found later.
-                for key in self._learning:
-                    engine.learn(key, None)
-                self._learn_by = float("inf")
-            return
-        for key, position in self._learning.items():
-            known = facts.get(key)
-            engine.learn(key, known if known and known.hold_for(position) else None)
-        self._learning.clear()
 
     def _begun(self, partition: PartitionCopy) -> None:
         """Record the start position of a partition that has no stored offset."""

@@ -84,7 +84,7 @@ class SparkSourceTask(BaseSourceTask[SparkPartition]):
         self._once: ExactlyOnceBookkeeping | None = None
         self._loop: SelectorLoop | None = None
         """Runs what other threads post. It watches no sockets."""
-        self._forecast_at = 0.0
+        self._learn_by = self._forecast_at = 0.0
         self._paused = False
         self._trouble: str | None = "Spark is starting"
         self._fatal: ConnectError | None = None
