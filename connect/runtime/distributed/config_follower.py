@@ -56,7 +56,7 @@ class ConfigFollower:
         mine = [task for task in tasks if task in assigned]
         with self._stages.during(f"restarting connector {name} and its tasks"):
             if plan.restart_connector and InstanceId(name) in assigned:
-                self._work.restart_connector(name, self._configs.current, shown=True)
+                self._work.connectors.restart(name, self._configs.current, shown=True)
             self._work.restart_tasks(mine, self._configs.current)
 
     def follow(self, changes: ChangeSet) -> None:
@@ -69,11 +69,11 @@ class ConfigFollower:
         for name in sorted(changes.connectors):
             if InstanceId(name) not in assigned or not configs.contains(name):
                 continue
-            if self._work.has_current_config(name, configs):
+            if self._work.connectors.has_current_config(name, configs):
                 continue
-            if not self._work.keeps_running(name, configs):
+            if not self._work.connectors.keeps_running(name, configs):
                 with self._stages.during(f"restarting connector {name} with its new config"):
-                    self._work.restart_connector(name, configs, shown=False)
+                    self._work.connectors.restart(name, configs, shown=False)
         for name in sorted(changes.targets):
             target = configs.target_state(name)
             if target is not None and configs.contains(name):

@@ -143,7 +143,7 @@ class HerderLoop:
             self.post,
             lambda: self.configs.current,
             lambda name: self.publisher.wanted(name),
-            lambda name: self.work.restart_connector(name, self.configs.current, shown=False),
+            lambda name: self.work.connectors.restart(name, self.configs.current, shown=False),
             self._begin_run,
         )
         self.fencing = ZombieFencing(
@@ -171,7 +171,7 @@ class HerderLoop:
             publishes_itself=publishes_itself,
         )
         self.publisher: TaskConfigPublisher = TaskConfigPublisher(
-            worker, self.work, self.commits, self.post, self._clock
+            worker, self.work.connectors, self.commits, self.post, self._clock
         )
         self._follower = ConfigFollower(
             self.configs,

@@ -102,7 +102,7 @@ class Rebalancing:
         with loop.stages.during("stopping revoked connectors and tasks"):
             loop.work.end_tasks([each for each in sorted(revoked) if each.is_task])
             connectors = [each.connector for each in sorted(revoked) if not each.is_task]
-            loop.work.end_connectors(connectors)
+            loop.work.connectors.end(connectors)
             for name in connectors:
                 loop.publisher.forget(name)
             for name in sorted({each.connector for each in revoked}):
@@ -227,7 +227,7 @@ class Rebalancing:
             _log.info("Starting %s", ", ".join(str(each) for each in new))
             for each in new:
                 if not each.is_task:
-                    loop.work.begin_connector(each.connector, loop.configs.current)
+                    loop.work.connectors.begin(each.connector, loop.configs.current)
             loop.work.begin_tasks([each for each in new if each.is_task], loop.configs.current)
 
     def _is_configured(self, instance: InstanceId) -> bool:

@@ -132,7 +132,7 @@ class LeaderRequests:
         self._need_owner(
             InstanceId(name), "connector", "Only the leader can process restart requests."
         )
-        return self._loop.work.restart_connector(name, self._loop.configs.current, shown=False)
+        return self._loop.work.connectors.restart(name, self._loop.configs.current, shown=False)
 
     def restart_task(self, instance: InstanceId) -> None:
         """Restart a task that runs here."""

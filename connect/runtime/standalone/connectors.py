@@ -50,7 +50,7 @@ class StandaloneConnectors:
             connector_start_timeout_s,
         )
         self._publisher: TaskConfigPublisher = TaskConfigPublisher(
-            worker, self.work, self, commands.post, worker.clock
+            worker, self.work.connectors, self, commands.post, worker.clock
         )
 
     @property
@@ -77,7 +77,7 @@ class StandaloneConnectors:
 
     def _goes_on(self, name: str) -> bool:
         """Return whether the connector is ready and its newer config matters only to its tasks."""
-        return self._ready[name].done() and self.work.keeps_running(name, self.configs)
+        return self._ready[name].done() and self.work.connectors.keeps_running(name, self.configs)
 
     def delete(self, name: str) -> None:
         """Stop the connector and its tasks and remove them."""
@@ -152,7 +152,7 @@ class StandaloneConnectors:
         self._stopped_early(name)
         ready = self._ready[name] = Future()
         target = self.configs.target_state(name)
-        started = self.work.restart_connector(
+        started = self.work.connectors.restart(
             name, self.configs, shown=meanwhile is State.RESTARTING
         )
 

@@ -24,7 +24,7 @@ from connect.runtime.tasks.configs import (
     too_many_tasks,
 )
 from connect.runtime.tasks.live_keys import differ_only_live, without_live
-from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.running_connectors import RunningConnectors
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import TasksAnswer, WorkerConnector
 from connect.storage.config_state import ClusterConfigState
@@ -68,13 +68,13 @@ class TaskConfigPublisher:
     def __init__(
         self,
         worker: Worker,
-        work: RunningWork,
+        connectors: RunningConnectors,
         herder: Commits,
         later: Callable[[float, Callable[[], None]], None],
         clock: Clock,
     ) -> None:
         self._worker = worker
-        self._work = work
+        self._connectors = connectors
         self._herder = herder
         self._later = later
         self._clock = clock
@@ -106,13 +106,13 @@ class TaskConfigPublisher:
         A leader that died, or that wrote after losing its leadership, may have left others or none.
         """
         for connector, (host, kept) in list(self._answers.items()):
-            if self._work.host_of(connector) is not host:
+            if self._connectors.host_of(connector) is not host:
                 del self._answers[connector]
             elif self._herder.configs.raw_task_configs(connector) != kept:
                 self.wanted(connector)
 
     def _ask(self, connector: str) -> None:
-        host = self._work.host_of(connector)
+        host = self._connectors.host_of(connector)
         if host is None:
             return
         if self._asked.get(connector) is host:
@@ -120,7 +120,7 @@ class TaskConfigPublisher:
             self._again.add(connector)
             return
         self._again.discard(connector)
-        limit = tasks_max(self._work.config_of(connector))
+        limit = tasks_max(self._connectors.config_of(connector))
         self._asked[connector] = host
 
         def on_answer(done: Future[TasksAnswer]) -> None:
@@ -134,7 +134,7 @@ class TaskConfigPublisher:
         host: WorkerConnector,
         answer: Future[TasksAnswer],
     ) -> None:
-        if self._work.host_of(connector) is not host:
+        if self._connectors.host_of(connector) is not host:
             return
         try:
             task_class, generated = answer.result()
@@ -142,7 +142,7 @@ class TaskConfigPublisher:
                 return
         except TaskFailed as error:
             _log.error("%s", error)
-            self._work.fail_connector(connector, error)
+            self._connectors.fail(connector, error)
         except Exception as error:  # noqa: BLE001 - a plugin's, or a write's; tried again
             self._retry(connector, host, error)
         self._done(connector, host)
@@ -155,7 +155,7 @@ class TaskConfigPublisher:
         generated: Sequence[Mapping[str, str]],
     ) -> bool:
         """Publish generated task configs. Return whether a request to the leader is pending."""
-        config = self._work.config_of(connector)
+        config = self._connectors.config_of(connector)
         _check_count(connector, len(generated), config)
         configs = self._herder.configs
         raw = configs.raw_connector_config(connector)
@@ -188,7 +188,7 @@ class TaskConfigPublisher:
         error = done.exception()
         if error is not None:
             self._retry(connector, host, error)
-        elif self._work.host_of(connector) is host:
+        elif self._connectors.host_of(connector) is host:
             self._published(connector, host)
         self._done(connector, host)
 
@@ -206,7 +206,7 @@ class TaskConfigPublisher:
                 self._ask(connector)
 
     def _retry(self, connector: str, host: WorkerConnector, error: BaseException) -> None:
-        if self._work.host_of(connector) is not host or self._waiting.get(connector) is host:
+        if self._connectors.host_of(connector) is not host or self._waiting.get(connector) is host:
             return
         known = self._backoffs.get(connector)
         if known is None or known[0] is not host:

@@ -31,7 +31,7 @@ def register(bench: Bench) -> None:
 
 @pytest.fixture
 def bench(target_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr("connect.runtime.work.running_work._CONNECTOR_STOP_S", 0.5)
+    monkeypatch.setattr("connect.runtime.work.running_connectors._CONNECTOR_STOP_S", 0.5)
     Events.release.clear()
     bench = Bench(target_cluster, {"task.shutdown.graceful.timeout.ms": "1000"})
     register(bench)

@@ -278,22 +278,22 @@ def test_a_frozen_task_that_is_revoked_stores_no_offsets(
 
 def test_a_connector_hears_of_no_change_of_live_values(work: RunningWork) -> None:
     first = configs("ab", connector={"topic": "t", "lanes": "a"})
-    work.begin_connector("c", first).result(5.0)
-    host = work.host_of("c")
+    work.connectors.begin("c", first).result(5.0)
+    host = work.connectors.host_of("c")
     assert host is not None
     faster = configs("ab", connector={"topic": "t", "lanes": "a", "rate": "9"})
-    assert work.keeps_running("c", faster)
-    assert work.config_of("c")["rate"] == "9"
-    assert work.host_of("c") is host
-    assert not work.keeps_running("c", faster), "put again as it is"
+    assert work.connectors.keeps_running("c", faster)
+    assert work.connectors.config_of("c")["rate"] == "9"
+    assert work.connectors.host_of("c") is host
+    assert not work.connectors.keeps_running("c", faster), "put again as it is"
     other = configs("ab", connector={"topic": "u", "lanes": "a", "rate": "9"})
-    assert not work.keeps_running("c", other)
+    assert not work.connectors.keeps_running("c", other)
 
 
 def test_a_connector_knows_the_tasks_that_there_are(work: RunningWork) -> None:
     named = {"topic": "t", "lanes": "a"}
-    work.begin_connector("c", configs("ab", "d", connector=named)).result(5.0)
-    host = work.host_of("c")
+    work.connectors.begin("c", configs("ab", "d", connector=named)).result(5.0)
+    host = work.connectors.host_of("c")
     assert host is not None
     context = host.connector.context
     assert [config["lanes"] for config in context.committed_tasks] == ["ab", "d"]

@@ -416,7 +416,7 @@ def test_a_connector_that_cannot_be_made_when_it_is_resumed_is_failed(rig: Rig) 
 def test_a_connector_deleted_while_it_starts_does_not_come_back(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connect.runtime.work.running_work._CONNECTOR_STOP_S", 0.2)
+    monkeypatch.setattr("connect.runtime.work.running_connectors._CONNECTOR_STOP_S", 0.2)
     put(rig, start="hangs")
     rig.until(lambda: Told.seen("starting c"), "the start")
     rig.herder.delete_connector("c")

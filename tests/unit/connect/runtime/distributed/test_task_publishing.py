@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from connect.errors import RetriableError
-from connect.runtime.work.running_work import RunningWork
+from connect.runtime.work.running_connectors import RunningConnectors
 from connect.runtime.work.task_config_publisher import TaskConfigPublisher
 from connect.runtime.worker import Worker
 from connect.runtime.worker_connector import TasksAnswer, WorkerConnector
@@ -79,7 +79,7 @@ class Stand:
         self.changed: dict[str, str] = {}
         self.publisher = TaskConfigPublisher(
             cast(Worker, self),
-            cast(RunningWork, self),
+            cast(RunningConnectors, self),
             self.leader,
             self._later,
             FakeClock(),
