@@ -10,7 +10,12 @@ from typing import Protocol
 
 from connect.errors import DeadlineExceeded
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock"]
+__all__ = ["SYSTEM_CLOCK", "Clock", "Deadline", "SystemClock", "seconds_of"]
+
+
+def seconds_of(ms: float | None) -> float | None:
+    """Convert milliseconds that may be unknown."""
+    return None if ms is None else ms / 1000
 
 
 class Clock(Protocol):

@@ -20,7 +20,7 @@ from api.dashboard.models import (
     WorkerView,
 )
 from api.dashboard.views import MirrorView, Seen
-from api.rest.models import seconds_of
+from connect.clock import seconds_of
 from connect.plugin import PartitionHealth
 from connect.runtime.connector_status import ConnectorStatus, TaskStatus
 from connect.runtime.states import State, Status

@@ -13,6 +13,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
+from connect.clock import seconds_of
 from connect.config.definition import REQUIRED, ConfigValue
 from connect.config.types import format_value
 from connect.plugin import OffsetValue, PartitionHealth
@@ -42,7 +43,6 @@ __all__ = [
     "UnknownLag",
     "WorkerStatus",
     "json_bytes",
-    "seconds_of",
 ]
 
 UNDEFINED = "undefined"
@@ -311,10 +311,6 @@ class FlowLag(_Model):
             partitions=sorted(partitions, key=lambda each: (each.topic, each.partition)),
             incomplete=[unknown for each in connectors for unknown in _unknown_lags(each)],
         )
-
-
-def seconds_of(ms: float | None) -> float | None:
-    return None if ms is None else ms / 1000
 
 
 def _ahead_seconds(partition: PartitionHealth) -> float | None:

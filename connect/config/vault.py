@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from connect.clock import SYSTEM_CLOCK, Clock
+from connect.clock import SYSTEM_CLOCK, Clock, seconds_of
 from connect.config.bounded_http import fetch
 from connect.config.secrets import remember
 from connect.config.types import invalid_value
@@ -93,7 +93,7 @@ class VaultSettings:
             method=method,
             kv_version=int(version),
             timeout_s=timeout_ms / 1000,
-            ttl_s=None if ttl_ms is None else ttl_ms / 1000,
+            ttl_s=seconds_of(ttl_ms),
             allowed=tuple(path for path in allowed if path),
             tls=_tls(parameters.get("ca.file"), prefix) if parts.scheme == "https" else None,
         )

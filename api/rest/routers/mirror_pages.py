@@ -38,8 +38,9 @@ from api.dashboard.views import Board, MirrorView
 from api.rest.authentication import ROLE, USER
 from api.rest.dependencies import FAILURES
 from api.rest.errors import RestError
-from api.rest.models import json_bytes, seconds_of
+from api.rest.models import json_bytes
 from api.rest.roles import Role
+from connect.clock import seconds_of
 from connect.errors import ConfigError
 from connectors.mirror.history import queries
 
