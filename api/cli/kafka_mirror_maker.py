@@ -311,7 +311,7 @@ def _configured(arguments: argparse.Namespace) -> tuple[list[SourceFile], Mirror
             "--message.handler",
             arguments.handler,
             arguments.handler_args,
-            MessageHandler,  # type: ignore[type-abstract]
+            MessageHandler,
             HANDLERS,
         )
     if arguments.listener is not None:

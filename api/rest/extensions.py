@@ -137,7 +137,7 @@ class RestExtensions:
 def _class_of(name: str, plugins: PluginRegistry) -> type[ConnectRestExtension]:
     module, colon, member = name.partition(":")
     if not colon:
-        return plugins.rest_extension(name, EXTENSIONS_KEY)
+        return plugins.find(ConnectRestExtension, name, EXTENSIONS_KEY)
     plugins.discover()  # It puts plugin.path where modules are found.
     try:
         found = getattr(importlib.import_module(module), member, None)

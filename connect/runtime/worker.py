@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from connect.clients.librdkafka.topic_log import TopicSpec
 from connect.clock import SYSTEM_CLOCK, Clock, Deadline
-from connect.config.providers import ConfigProviders, ResolvedConfig
+from connect.config.providers import ConfigProvider, ConfigProviders, ResolvedConfig
 from connect.config.types import invalid_value
 from connect.config.worker import WorkerConfig
 from connect.errors import ConfigError, ConnectError
@@ -82,7 +82,9 @@ class Worker:
         self.topic_used: Callable[[InstanceId, str], None] = _ignore_topic
         """Called, on any thread, for every record or batch of a task that was written or read. Set
         by the herder."""
-        self._providers = ConfigProviders.from_properties(config.originals, plugins.config_provider)
+        self._providers = ConfigProviders.from_properties(
+            config.originals, partial(plugins.find, ConfigProvider)
+        )
         self.clients = ConnectorClients.of_worker(config, plugins)
         self.permissions = permissions or OperatorPermissions(config.originals)
         self.statuses = StatusBook(worker_id, clock, status_listener)

@@ -230,18 +230,17 @@ class DefaultConfigPropertyFilter(ConfigPropertyFilter):
         return self._source_defaults
 
 
-# mypy rejects an abstract class as an argument even where only its subclasses are returned.
 def topic_filter(props: Mapping[str, str]) -> TopicFilter:
     """Create the filter that `topic.filter.class` names. Raises `ConfigError`."""
-    return load_configured("topic.filter.class", props, DefaultTopicFilter, TopicFilter)  # type: ignore[type-abstract]
+    return load_configured("topic.filter.class", props, DefaultTopicFilter, TopicFilter)
 
 
 def group_filter(props: Mapping[str, str]) -> GroupFilter:
     """Create the filter that `group.filter.class` names. Raises `ConfigError`."""
-    return load_configured("group.filter.class", props, DefaultGroupFilter, GroupFilter)  # type: ignore[type-abstract]
+    return load_configured("group.filter.class", props, DefaultGroupFilter, GroupFilter)
 
 
 def config_property_filter(props: Mapping[str, str]) -> ConfigPropertyFilter:
     """Create the filter that `config.property.filter.class` names. Raises `ConfigError`."""
     key = "config.property.filter.class"
-    return load_configured(key, props, DefaultConfigPropertyFilter, ConfigPropertyFilter)  # type: ignore[type-abstract]
+    return load_configured(key, props, DefaultConfigPropertyFilter, ConfigPropertyFilter)

@@ -346,12 +346,11 @@ def replication_policy(props: Mapping[str, str]) -> ReplicationPolicy:
     are its `chain`, `mirror.transform` is its `by_spark`. Raises `ConfigError` for any other
     value."""
     name = props.get(POLICY_CLASS_KEY, f"{JAVA_PACKAGE}DefaultReplicationPolicy")
-    # mypy rejects an abstract class as an argument even where only its subclasses are returned.
     make: Callable[[Mapping[str, str]], ReplicationPolicy] = load_class(
         POLICY_CLASS_KEY,
         name,
         _BUILT_IN,
-        ReplicationPolicy,  # type: ignore[type-abstract]
+        ReplicationPolicy,
         ENTRY_POINTS,
     )
     policy = make(props)

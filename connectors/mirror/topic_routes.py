@@ -14,6 +14,7 @@ from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.java_regex import JavaRegexError, compile_java_regex
 from connect.config.types import ConfigType, invalid_value
 from connect.config.validators import ValidList
+from connect.data.converters.base import Converter
 from connect.data.transforms.chain import TransformChain
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.plugins.transform_chain import has_transforms, make_chain
@@ -114,7 +115,7 @@ def check_converters(props: Mapping[str, str], prefix: str) -> None:
         key = f"{prefix}{use}.converter"
         name = props.get(key, "").strip()
         if name:
-            _CHAINS.plugins().converter(name, key)
+            _CHAINS.plugins().find(Converter, name, key)
 
 
 def flow_chain(props: Mapping[str, str]) -> TransformChain | None:

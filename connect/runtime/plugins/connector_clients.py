@@ -36,7 +36,8 @@ class ConnectorClients:
     @classmethod
     def of_worker(cls, config: WorkerConfig, plugins: PluginRegistry) -> ConnectorClients:
         """Return those under the policy that the worker's config names. Raises `ConfigError`."""
-        policy = plugins.override_policy(config.override_policy, _POLICY)()
+        kind = ConnectorClientConfigOverridePolicy
+        policy = plugins.find(kind, config.override_policy, _POLICY)()
         policy.configure(config.originals)
         return cls(config, policy)
 

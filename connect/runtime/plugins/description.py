@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from connect.config.worker import WorkerConfig
+from connect.data.converters.base import Converter
+from connect.data.transforms.base import Predicate, Transformation
 from connect.errors import ConfigError
 from connect.metrics.task_metrics import PluginAlias
 from connect.plugin import Connector
@@ -39,7 +41,7 @@ def task_facts(
     ):
         key = f"{use}.converter"
         try:
-            converter = plugins.converter(config.get(key) or default, key)
+            converter = plugins.find(Converter, config.get(key) or default, key)
         except ConfigError:
             # A transfer task does not use converters, and runs without them.
             continue
@@ -57,14 +59,14 @@ def plugin_aliases(plugins: PluginRegistry, config: Mapping[str, str]) -> list[P
     predicates = []
     for alias in _listed(config.get("transforms", "")):
         key = f"transforms.{alias}.type"
-        plugin: type = plugins.transformation(config.get(key, "").strip(), key)
+        plugin: type = plugins.find(Transformation, config.get(key, "").strip(), key)
         found.append(_alias(plugins, "transform", alias, plugin))
         predicate = config.get(f"transforms.{alias}.predicate", "").strip()
         if predicate:
             predicates.append(predicate)
     for alias in dict.fromkeys(predicates):
         key = f"predicates.{alias}.type"
-        plugin = plugins.predicate(config.get(key, "").strip(), key)
+        plugin = plugins.find(Predicate, config.get(key, "").strip(), key)
         found.append(_alias(plugins, "predicate", alias, plugin))
     return found
 

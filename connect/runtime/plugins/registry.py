@@ -15,16 +15,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from connect.config.providers import ConfigProvider
 from connect.config.types import invalid_value
-from connect.data.converters.base import Converter
-from connect.data.transforms.base import Predicate, Transformation
 from connect.plugin import Connector
-from connect.plugin.rest_extension import ConnectRestExtension
 from connect.runtime.plugins.builtin import builtin_plugins, builtin_policies
 from connect.runtime.plugins.discovery import ENTRY_POINT_GROUP, discover_plugins
 from connect.runtime.plugins.kinds import PLUGIN_BASES, PluginKind, kinds_of
-from connect.runtime.plugins.override_policy import ConnectorClientConfigOverridePolicy
 from connect.version import KAFKA_VERSION
 
 __all__ = [
@@ -138,40 +133,29 @@ class PluginRegistry:
 
     def connector(self, name: str) -> type[Connector]:
         """Return the class of a `connector.class` value. Raises `ConfigError`."""
-        return self._find(name, Connector, "connector.class")  # type: ignore[type-abstract]
+        return self.find(Connector, name, "connector.class")
 
-    def converter(self, name: str, key: str) -> type[Converter]:
-        """Return the converter class for the value of config key `key`, which may be for headers
-        only.
-
-        Raises `ConfigError`.
-        """
-        return self._find(name, Converter, key)  # type: ignore[type-abstract]
-
-    def transformation(self, name: str, key: str) -> type[Transformation]:
-        """Return the transformation class for the value of config key `key`. Raises
-        `ConfigError`.
-        """
-        return self._find(name, Transformation, key)  # type: ignore[type-abstract]
-
-    def predicate(self, name: str, key: str) -> type[Predicate]:
-        """Return the predicate class for the value of config key `key`. Raises `ConfigError`."""
-        return self._find(name, Predicate, key)  # type: ignore[type-abstract]
-
-    def config_provider(self, name: str, key: str) -> type[ConfigProvider]:
-        """Return the config provider class for the value of config key `key`. Raises
-        `ConfigError`.
-        """
-        return self._find(name, ConfigProvider, key)  # type: ignore[type-abstract]
-
-    def override_policy(self, name: str, key: str) -> type[ConnectorClientConfigOverridePolicy]:
-        """Return the policy class for the value of config key `key`. Raises `ConfigError`."""
-        return self._find(name, ConnectorClientConfigOverridePolicy, key)  # type: ignore[type-abstract]
-
-    def rest_extension(self, name: str, key: str) -> type[ConnectRestExtension]:
-        """Return the class of a REST extension that config key `key` names. Raises
-        `ConfigError`."""
-        return self._find(name, ConnectRestExtension, key)  # type: ignore[type-abstract]
+    def find(self, base: type[T], name: str, key: str) -> type[T]:
+        """Return the class of this kind that config key `key` names. Raises `ConfigError`."""
+        found = self._of(name, base)
+        if not found:
+            self.discover()
+            found = self._of(name, base)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            candidates = ", ".join(sorted(self.name_of(plugin) for plugin in found))
+            raise invalid_value(
+                key,
+                name,
+                f"more than one class has this short name; give the full name: {candidates}",
+            )
+        known = ", ".join(self._known(base)) or "none"
+        raise invalid_value(
+            key,
+            name,
+            f"no {base.__name__.lower()} of this name is installed; available are: {known}",
+        )
 
     def lookup(self, name: str) -> list[type]:
         """Return all plugins of any kind that this name may mean."""
@@ -196,27 +180,6 @@ class PluginRegistry:
             if not self._discovered:
                 self._discovered = True
                 discover_plugins(self, self.plugin_path)
-
-    def _find(self, name: str, base: type[T], key: str) -> type[T]:
-        found = self._of(name, base)
-        if not found:
-            self.discover()
-            found = self._of(name, base)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            candidates = ", ".join(sorted(self.name_of(plugin) for plugin in found))
-            raise invalid_value(
-                key,
-                name,
-                f"more than one class has this short name; give the full name: {candidates}",
-            )
-        known = ", ".join(self._known(base)) or "none"
-        raise invalid_value(
-            key,
-            name,
-            f"no {base.__name__.lower()} of this name is installed; available are: {known}",
-        )
 
     def _of(self, name: str, base: type[T]) -> list[type[T]]:
         with self._lock:

@@ -53,7 +53,7 @@ def _stage(
     plugins: PluginRegistry, config: Mapping[str, str], alias: str, predicates: tuple[str, ...]
 ) -> TransformStage:
     prefix = f"transforms.{alias}."
-    found = plugins.transformation(_type_of(config, prefix), f"{prefix}type")
+    found = plugins.find(Transformation, _type_of(config, prefix), f"{prefix}type")
     class_name = plugins.name_of(found)
     transformation = make_plugin(found, f"{prefix}type", class_name)
     _configure(transformation, config, prefix)
@@ -83,7 +83,7 @@ def _stage(
 def _predicate(plugins: PluginRegistry, config: Mapping[str, str], alias: str) -> Predicate:
     prefix = f"predicates.{alias}."
     key = f"{prefix}type"
-    found = plugins.predicate(_type_of(config, prefix), key)
+    found = plugins.find(Predicate, _type_of(config, prefix), key)
     predicate = make_plugin(found, key, plugins.name_of(found))
     _configure(predicate, config, prefix)
     return predicate

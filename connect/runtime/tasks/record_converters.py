@@ -46,7 +46,7 @@ class NamedConverters:
         """Return the converter that these properties name, configured with its keys in them.
         `before`: the prefix of these keys. Raises `ConfigError`."""
         key = f"{before}{use}.converter"
-        converter = self._plugins.converter(props[key], key)()
+        converter = self._plugins.find(Converter, props[key], key)()
         prefix = f"{key}."
         own = {name[len(prefix) :]: props[name] for name in props if name.startswith(prefix)}
         try:

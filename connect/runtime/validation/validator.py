@@ -323,7 +323,7 @@ class ConfigValidator:
         if value.value is None or value.errors:
             return []
         wanted = VersionRange.parse(props.get(f"{key}.plugin.version"))
-        converter = self._plugins.converter(value.value, key)
+        converter = self._plugins.find(Converter, value.value, key)
         if self._plugins.version_of(converter) not in wanted:
             return []
         return _converter_infos(converter, key, props)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from connect.data.converters.base import Converter
 from connect.data.converters.byte_array import ByteArrayConverter
 from connect.errors import ConfigError
 from connect.runtime.plugins.registry import PluginRegistry
@@ -40,7 +41,7 @@ def test_the_java_class_is_the_name_to_write(plugins: PluginRegistry) -> None:
     ["org.apache.kafka.connect.converters.ByteArrayConverter", "ByteArrayConverter", "ByteArray"],
 )
 def test_the_byte_array_converter_is_always_there(plugins: PluginRegistry, name: str) -> None:
-    assert plugins.converter(name, "key.converter") is ByteArrayConverter
+    assert plugins.find(Converter, name, "key.converter") is ByteArrayConverter
 
 
 def test_an_unknown_name_is_refused_with_what_there_is(plugins: PluginRegistry) -> None:
