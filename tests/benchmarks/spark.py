@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from connect.clock import SYSTEM_CLOCK
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment
-from connectors.mirror.spark.config_diff import config_changes
+from connectors.mirror.spark.settings_plans import config_changes
 from connectors.mirror.spark.tables import (
     BREAKS,
     CONFIGS,

@@ -11,14 +11,13 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from connect.clock import Deadline
-from connect.errors import TaskFailed
-from connect.plugin import TransferTask
+from connect.errors import ConfigError, TaskFailed
+from connect.plugin import Connector, TransferTask
 from connect.runtime.states import InstanceId, State, TargetState
 from connect.runtime.tasks.configs import check_task_count
 from connect.runtime.tasks.host import TaskHost, stop_tasks
 from connect.runtime.tasks.live_keys import with_live
 from connect.runtime.thread_dumps import error_trace
-from connect.runtime.work.failure_notes import note_failure
 from connect.runtime.work.provided_values import ProvidedValues
 from connect.runtime.work.running_connectors import (
     CONNECTOR_START_S,
@@ -40,6 +39,8 @@ from connect.storage.config_state import ClusterConfigState
 __all__ = ["RunningWork", "TasksWanted"]
 
 _log = logging.getLogger(__name__)
+
+_CLASS = "connector.class"
 
 
 class RunningWork:
@@ -77,13 +78,23 @@ class RunningWork:
         self._statuses.on_failure = self._note_failure
 
     def _note_failure(self, instance: InstanceId, trace: str) -> None:
-        """Tell the connector's class. Called on any thread."""
+        """Tell the connector's class, if it has one. Called on any thread."""
         config: Mapping[str, str] | None = None
-        if not instance.is_task:
+        number = instance.task if instance.is_task else None
+        if number is None:
             config = self.connectors.known_config(instance.connector)
         elif (task := self._tasks.get(instance)) is not None:
             config = task.connector_config
-        note_failure(self._worker, config or {}, instance, trace)
+        try:
+            connector_class = _class_to_tell(self._worker, config or {})
+            if connector_class is not None:
+                connector_class.note_failure(config or {}, instance.connector, number, trace)
+        except Exception:  # noqa: BLE001 - a plugin's
+            _log.exception(
+                "Noting the failure of connector %s failed; this is a defect of the plugin: report "
+                "it to its author, with the trace",
+                instance.connector,
+            )
 
     @property
     def running(self) -> set[InstanceId]:
@@ -268,6 +279,19 @@ class RunningWork:
     @property
     def _graceful_s(self) -> float:
         return self._worker.config.task_shutdown_graceful_timeout_s
+
+
+def _class_to_tell(worker: Worker, config: Mapping[str, str]) -> type[Connector] | None:
+    """Return the class; None if there is none, or if the worker does not permit the config: it
+    failed for that, and may name files and hosts that the class must not use."""
+    if _CLASS not in config:
+        return None
+    try:
+        connector_class = worker.plugins.connector(config[_CLASS])
+        worker.permissions.check(connector_class, config)
+    except ConfigError:
+        return None
+    return connector_class
 
 
 def _cancel(tasks: Iterable[RunningTask]) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.backfill.cluster_facts import ClusterFacts
 from connectors.mirror.backfill.engines import PieceEngine
+from connectors.mirror.backfill.errors import FlowIsRunning
 from connectors.mirror.backfill.job import BackfillJob, JobOutcome
-from connectors.mirror.backfill.live_flow_conflict import refusal
 from connectors.mirror.backfill.lock import backfill_lock
 from connectors.mirror.backfill.plan import BackfillPlan, Survey, make_plan
 from connectors.mirror.backfill.progress import JobProgress
 from connectors.mirror.backfill.progress_store import BackfillProgressStore
 from connectors.mirror.backfill.scheduler import BackfillScheduler, SchedulerOptions
 from connectors.mirror.inspect.flow import DedicatedFlow
-from connectors.mirror.inspect.running_flow import look_at_flow
+from connectors.mirror.inspect.running_flow import LiveFlow, look_at_flow
 
 __all__ = ["BackfillSession"]
 
@@ -90,6 +90,25 @@ class BackfillSession:
         self._lock.release()
 
     def _refuse_beside_flow(self, wanted: Collection[TopicPartition]) -> None:
-        error = refusal(look_at_flow(self._flow), self._flow.name, wanted)
+        error = _refusal(look_at_flow(self._flow), self._flow.name, wanted)
         if error is not None:
             raise error
+
+
+def _refusal(live: LiveFlow, flow: str, wanted: Collection[TopicPartition]) -> FlowIsRunning | None:
+    """Return why these partitions must not be copied beside the live flow; None if they may."""
+    if not live.members:
+        return None
+    held = sorted(key for key in wanted if key in live.assigned)
+    taken = sorted({topic for topic, _ in wanted if live.takes(topic)})
+    if not held and not taken:
+        return None
+    what = f"{held[0][0]}-{held[0][1]}" if held else f"topic {taken[0]}"
+    others = (len(held) if held else len(taken)) - 1
+    more = f" and {others} more" if others else ""
+    return FlowIsRunning(
+        f"{flow} is running ({live.members[0]}) and {'copies' if held else 'would copy'} "
+        f"{what}{more}: a simultaneous backfill would break the order. Stop the flow's workers, "
+        "or stop the connector by REST (PUT .../stop), or exclude the topic from the flow's "
+        "topics until the backfill is done"
+    )

@@ -1,7 +1,7 @@
 """Config and ACL sync computed in the process.
 
-The answers are those of the Spark jobs (`connectors.mirror.spark.config_diff`, `acl_diff`, which
-explain the rules); a test compares both on random input. Rows are those of the jobs' tables
+The answers are those of the Spark jobs (`connectors.mirror.spark.settings_plans`, which explains
+the rules); a test compares both on random input. Rows are those of the jobs' tables
 (`connectors.mirror.spark.tables`). Source: KIP-382 and Kafka 4.3.1.
 """
 

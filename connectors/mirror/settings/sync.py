@@ -1,8 +1,8 @@
 """Keeps configs and read permissions of mirrored topics the same as on the source.
 
 Two periodic jobs, each if the flow enables it: this module reads both clusters, lets Spark
-(`connectors.mirror.spark.config_diff`, `acl_diff`) or the process (`plans`) compute what to change,
-and changes it. `connectors.spark.background` decides which of the two computes. The sync uses the
+(`connectors.mirror.spark.settings_plans`) or the process (`plans`) compute what to change, and
+changes it. `connectors.spark.background` decides which of the two computes. The sync uses the
 connections of the flow's topic refresh, and begins when that has reached both clusters. While
 nothing changes on either side nothing is computed, and no session needed. A topic whose configs
 cannot be changed holds up no other.

@@ -213,8 +213,8 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
 
     def step(self, timeout: float) -> None:
         engine = self._running()
-        beginnings = self._kept_beginnings()
-        sync_writer = self._kept_sync_writer()
+        beginnings = running(self._beginnings)
+        sync_writer = running(self._sync_writer)
         waits = self._facts.positions or beginnings.waiting
         engine.step(min(timeout, sync_writer.due_in_s(), _LEARN_TURN_S if waits else _LOOK_S))
         sync_writer.poll()
@@ -247,15 +247,15 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         return self._running().descriptor()
 
     def due_in_s(self) -> float:
-        waits = self._facts.positions or self._kept_beginnings().waiting
-        due = min(self._running().due_in_s(), self._kept_sync_writer().due_in_s())
+        waits = self._facts.positions or running(self._beginnings).waiting
+        due = min(self._running().due_in_s(), running(self._sync_writer).due_in_s())
         return min(due, _LEARN_TURN_S if waits else _LOOK_S)
 
     def _begun(self, partition: PartitionCopy) -> None:
         """Record the start position of a partition that has no stored offset."""
         key, position = partition.source, partition.position
         running(self._history).begun(key, position)
-        self._kept_beginnings().begun(key, position, partition.source_topic_id)
+        running(self._beginnings).begun(key, position, partition.source_topic_id)
 
     def wake(self) -> None:
         if self._engine is not None:
@@ -279,7 +279,7 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
             return False
         if set(task.task_assigned_partitions) != self._assigned:
             # Other workers may have started the partitions that are new here.
-            self._kept_sync_writer().look_again()
+            running(self._sync_writer).look_again()
             self._assign(task.task_assigned_partitions)
         limits = (task.connector.limits, 1 / task.task_count)
         if limits != self._limits:
@@ -327,12 +327,6 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
     def _running(self) -> CopyEngine:
         return running(self._engine)
 
-    def _kept_sync_writer(self) -> OffsetSyncWriter:
-        return running(self._sync_writer)
-
-    def _kept_beginnings(self) -> StartPositionTracker:
-        return running(self._beginnings)
-
     # Progress.
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base_offset: int) -> None:
@@ -340,13 +334,13 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         self.context.topic_used(partition.target[0])
         if self.context.transfer is not None:
             self._without_pages[partition.source] = partition
-        self._kept_sync_writer().copied(
+        running(self._sync_writer).copied(
             partition.source, runs, base_offset, partition.log_start_offset
         )
 
     def _lost(self, partition: PartitionCopy, loss: Loss) -> None:
         anchor = partition.anchored(loss.first) if loss.on_target else None
-        self._kept_sync_writer().lost(partition.source, loss, anchor)
+        running(self._sync_writer).lost(partition.source, loss, anchor)
         if loss.resume is not None and self.context.transfer is None:
             # The next start would report it again. If it moved back, it is fetched once the lower
             # position is stored.
@@ -394,7 +388,7 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         return self._running().request_commit()
 
     def _transaction_committed(self) -> None:
-        self._kept_sync_writer().committed()
+        running(self._sync_writer).committed()
 
     def _write_pages_now_and_then(self) -> None:
         now = self._clock.monotonic()
@@ -414,7 +408,7 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         if stored:
             for key in stored:
                 del self._without_pages[key]
-            self._kept_beginnings().stored(stored)
+            running(self._beginnings).stored(stored)
             moved = [(partition, partition.stored_position) for partition in stored.values()]
             self._write_reached(moved)
             running(self._history).reached(moved)

@@ -14,9 +14,12 @@ from connect.clients.librdkafka.acls import Acl
 from connectors.mirror.checkpoints.group_offset_sync import plan_group_offsets
 from connectors.mirror.formats import Checkpoint
 from connectors.mirror.settings import plans
-from connectors.mirror.spark.acl_diff import acl_plan
-from connectors.mirror.spark.config_diff import config_changes
-from connectors.mirror.spark.settings_plans import acl_plan_on_spark, config_changes_on_spark
+from connectors.mirror.spark.settings_plans import (
+    acl_plan,
+    acl_plan_on_spark,
+    config_changes,
+    config_changes_on_spark,
+)
 from connectors.mirror.spark.tables import (
     ACLS,
     CONFIGS,
