@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["TopicPartition"]
+from collections.abc import Iterable
+
+__all__ = ["TopicPartition", "by_topic"]
 
 TopicPartition = tuple[str, int]
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partition numbers of each topic, in the order of the partitions."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics

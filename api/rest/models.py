@@ -57,6 +57,11 @@ def json_bytes(value: object) -> bytes:
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
 
+    @classmethod
+    def like(cls, entity: object) -> Self:
+        """Make the model from an object whose fields have the same names."""
+        return cls.model_validate(entity, from_attributes=True)
+
 
 def _absent(value: object) -> bool:
     return not value
@@ -117,16 +122,6 @@ class TaskState(_Model):
     version: str | None = Field(None, exclude_if=_unknown)
     trace: str | None = Field(None, exclude_if=_absent)
 
-    @classmethod
-    def of(cls, task: entities.TaskStateInfo) -> Self:
-        return cls(
-            id=task.id,
-            state=task.state,
-            worker_id=task.worker_id,
-            version=task.version,
-            trace=task.trace,
-        )
-
 
 class ConnectorStateInfo(_Model):
     name: str
@@ -136,13 +131,10 @@ class ConnectorStateInfo(_Model):
 
     @classmethod
     def of(cls, info: entities.ConnectorStateInfo) -> Self:
-        connector = ConnectorState(
-            state=info.state, worker_id=info.worker_id, version=info.version, trace=info.trace
-        )
         return cls(
             name=info.name,
-            connector=connector,
-            tasks=[TaskState.of(task) for task in info.tasks],
+            connector=ConnectorState.like(info),
+            tasks=[TaskState.like(task) for task in info.tasks],
             type=info.type,
         )
 
@@ -166,11 +158,7 @@ class ConnectorOffsets(_Model):
 
     @classmethod
     def of(cls, entries: Sequence[entities.OffsetEntry]) -> Self:
-        return cls(
-            offsets=[
-                ConnectorOffset(partition=entry.partition, offset=entry.offset) for entry in entries
-            ]
-        )
+        return cls(offsets=[ConnectorOffset.like(entry) for entry in entries])
 
 
 class ConnectorTopics(_Model):

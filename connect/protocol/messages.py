@@ -15,7 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from connect.errors import CorruptData
-from connect.topic_partition import TopicPartition
+from connect.topic_partition import TopicPartition, by_topic
 
 __all__ = [
     "FETCH_API",
@@ -118,13 +118,6 @@ def _string(text: str) -> bytes:
     return _INT16.pack(len(data)) + data
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return topics
-
-
 def encode_fetch(
     partitions: Mapping[TopicPartition, FetchPartition],
     forgotten: Iterable[TopicPartition],
@@ -146,7 +139,7 @@ def encode_fetch(
             -1, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch
         )
     ]
-    topics = _by_topic(partitions)
+    topics = by_topic(partitions)
     parts.append(_INT32.pack(len(topics)))
     for topic, numbers in topics.items():
         parts.append(_string(topic))
@@ -158,7 +151,7 @@ def encode_fetch(
                     number, wanted.leader_epoch, wanted.offset, -1, wanted.max_bytes
                 )
             )
-    dropped = _by_topic(forgotten)
+    dropped = by_topic(forgotten)
     parts.append(_INT32.pack(len(dropped)))
     for topic, numbers in dropped.items():
         parts.append(_string(topic))
@@ -266,7 +259,7 @@ def encode_produce(
     name = _INT16.pack(-1) if transactional_id is None else _string(transactional_id)
     head = name + struct.pack(">hi", -1, timeout_ms)  # acks=all
     buffers: list[memoryview | bytearray | bytes] = []
-    topics = _by_topic(batches)
+    topics = by_topic(batches)
     pending = bytearray(head)
     pending += _INT32.pack(len(topics))
     size = 0

@@ -31,7 +31,7 @@ def task_status(connector: ConnectorName, task: TaskNumber, herder: HerderDep) -
     """Return the state of one task."""
     if task < 0:
         raise NotFound(f"No status found for task {connector}-{task}")
-    return json_answer(TaskState.of(herder.task_state(TaskId(connector, task))))
+    return json_answer(TaskState.like(herder.task_state(TaskId(connector, task))))
 
 
 @router.post("/{task}/restart", status_code=204)

@@ -14,6 +14,7 @@ from connect.clients.cluster.metadata import TopicPartition
 from connect.clients.errors import error_from_code
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.topic_partition import by_topic
 
 __all__ = ["partition_sizes"]
 
@@ -54,11 +55,9 @@ def partition_sizes(
 def _asker(
     link: ClusterLink, node: int, keys: Collection[TopicPartition], deadline: Deadline
 ) -> Callable[[], dict[TopicPartition, int]]:
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in sorted(keys):
-        by_topic[topic].append(partition)
+    topics = by_topic(sorted(keys))
     request = DescribeLogDirsRequest(
-        topics=[Topic(topic=name, partitions=numbers) for name, numbers in by_topic.items()]
+        topics=[Topic(topic=name, partitions=numbers) for name, numbers in topics.items()]
     )
 
     def ask() -> dict[TopicPartition, int]:

@@ -42,7 +42,7 @@ from connect.futures import run_into
 from connect.log_fields import OwnedThread
 from connect.loop import Backoff
 from connect.protocol.error_codes import ErrorCode, code_facts
-from connect.protocol.messages import TopicPartition
+from connect.topic_partition import TopicPartition, by_topic
 
 __all__ = ["CLAIM", "AbortableTransactionError", "ProducerIdentity", "TransactionCoordinator"]
 
@@ -285,9 +285,6 @@ class TransactionCoordinator:
 
     def _add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         connection = self._coordinator()
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
         identity = self.identity
         request = AddPartitionsToTxnRequest(
             version=connection.version_of(AddPartitionsToTxnRequest.API_KEY, _ADD_VERSION),
@@ -296,7 +293,7 @@ class TransactionCoordinator:
             v3_and_below_producer_epoch=identity.epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=name, partitions=numbers)
-                for name, numbers in topics.items()
+                for name, numbers in by_topic(partitions).items()
             ],
         )
         # Set also if the response was lost, because the transaction may have begun.
