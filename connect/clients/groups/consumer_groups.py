@@ -7,20 +7,29 @@ from any thread.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka.protocol.admin import DescribeGroupsRequest
+
 from connect.clients.config.properties import wire_settings
-from connect.clients.errors import from_librdkafka
+from connect.clients.config.settings import WireSettings
+from connect.clients.errors import error_from_code, from_librdkafka
+from connect.clients.groups.ask_coordinators import ask_coordinators, slices
 from connect.clients.groups.commit_offsets import commit_offsets
 from connect.clients.groups.fetch_offsets import Committed, fetch_committed
-from connect.clients.groups.group_states import fetch_states
 from connect.clients.librdkafka.admin_connection import AdminConnection
+from connect.clients.wire.connection import WireConnection
 from connect.clock import Deadline
 from connect.errors import ConnectError
+from connect.protocol.error_codes import ErrorCode
 from connect.topic_partition import TopicPartition
 
 __all__ = ["Committed", "ConsumerGroups", "GroupListing"]
+
+_DEAD = "Dead"
+# Version 6 of DescribeGroups adds only an error message.
+_NEWEST = 5
 
 EMPTY_STATE, DEAD_STATE, UNKNOWN_STATE = "EMPTY", "DEAD", "UNKNOWN"
 
@@ -75,7 +84,7 @@ class ConsumerGroups(AdminConnection):
         unknown = [
             group for group in states_of if group in listed and listed[group].state == UNKNOWN_STATE
         ]
-        for group, state in fetch_states(self._wire, unknown, deadline).items():
+        for group, state in _fetch_states(self._wire, unknown, deadline).items():
             if isinstance(state, ConnectError):
                 raise state
             listed[group] = GroupListing(group, state.upper())
@@ -107,3 +116,35 @@ class ConsumerGroups(AdminConnection):
 
 def _timeout(deadline: Deadline) -> float:
     return max(0.1, deadline.remaining())
+
+
+def _fetch_states(
+    settings: WireSettings, groups: Collection[str], deadline: Deadline
+) -> dict[str, str | ConnectError]:
+    """Return each group's state as its coordinator names it (`Empty`, `Stable`, ...), for brokers
+    before Kafka 2.6, which do not list states.
+
+    A group that does not exist is `Dead`. A group that cannot be queried has its error.
+    """
+
+    def ask(
+        connection: WireConnection, own: Sequence[str]
+    ) -> Iterator[tuple[str, str | ConnectError]]:
+        version = connection.version_of(
+            DescribeGroupsRequest.API_KEY, _NEWEST, name="DescribeGroups"
+        )
+        for slice_ in slices(own):
+            request = DescribeGroupsRequest(version=version, groups=list(slice_))
+            for each in connection.call(request, deadline).groups:
+                yield each.group_id, _state(each.group_id, each.error_code, each.group_state)
+
+    return ask_coordinators(settings, groups, ask, deadline)
+
+
+def _state(group: str, code: int, state: str) -> str | ConnectError:
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return _DEAD
+    if code:
+        what = f"Describing group {group}"
+        return error_from_code(code, what, needs=f"Describe on group {group}")
+    return state

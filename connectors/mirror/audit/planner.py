@@ -8,17 +8,20 @@ and every record on the target lies before the source's end.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from connect.clients.cluster.cluster_link import ClusterLink
 from connect.clients.cluster.list_offsets import EARLIEST, LATEST
+from connect.clients.cluster.partition_reader import PartitionReader
 from connect.clients.librdkafka.admin import Admin
 from connect.clients.librdkafka.descriptions import ConfigEntry
+from connect.errors import ConnectError
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.audit.auditor import Auditor, AuditSetup
-from connectors.mirror.audit.log_measures import measured
 from connectors.mirror.audit.plan import (
     DEFAULT_RANGE_BYTES,
     AuditRange,
@@ -38,6 +41,14 @@ from connectors.mirror.replication_policy import replication_policy
 from connectors.mirror.topics.clusters import topic_selector
 
 __all__ = ["AuditPlan", "FlowToAudit", "make_plan"]
+
+_LOG = logging.getLogger(__name__)
+
+MEASURED_FROM = 100_000
+"""Sizes of partitions with fewer offsets than this are not measured."""
+
+_SAMPLE_BYTES = 256 * 1024
+_STALL_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +168,7 @@ class _Planner:
             )
             self._plan.facts.append(facts)
         self._plan.pages = pages
-        self._plan.facts = measured(setup.source, self._plan.facts)
+        self._plan.facts = _with_sizes(setup.source, self._plan.facts)
         for facts in self._plan.facts:
             found = pages.get(facts.source, ())
             self._plan.ranges += plan_ranges(facts, found, self._range_bytes)
@@ -193,3 +204,48 @@ def _offsets(
         ends = listed(linked.link, keys, LATEST, isolation)
         starts = listed(linked.link, keys, EARLIEST, 0)
     return {key: (min(starts[key], ends[key]), ends[key]) for key in keys}
+
+
+def _with_sizes(
+    source: Mapping[str, str], partitions: Collection[PartitionFacts]
+) -> list[PartitionFacts]:
+    """Return the facts with `offset_bytes` where a measurement is worthwhile and possible, so that
+    ranges can be cut by bytes. Fetches a little from the middle of the log. `source`: Java consumer
+    properties."""
+    long = {each.source for each in partitions if _length(each) >= MEASURED_FROM}
+    if not long:
+        return list(partitions)
+    with Auditor.link(source, {topic for topic, _ in long}) as linked:
+        return [
+            _measured(linked.link, each) if each.source in long else each for each in partitions
+        ]
+
+
+def _measured(link: ClusterLink, facts: PartitionFacts) -> PartitionFacts:
+    middle = (facts.source_start + facts.source_end) // 2
+    reader = PartitionReader(
+        link,
+        facts.source,
+        middle,
+        facts.source_end,
+        fetch_bytes=_SAMPLE_BYTES,
+        stall_s=_STALL_S,
+    )
+    try:
+        headers = next(iter(reader)).headers
+    except ConnectError as error:  # The measurement is only an estimate, so an error is not fatal.
+        _LOG.info(
+            "Cannot measure bytes per offset of %s-%d, ranges are cut by offsets instead: %s",
+            *facts.source,
+            error,
+        )
+        return facts
+    finally:
+        reader.close()
+    first = headers[0].base_offset if headers[0].magic == 2 else middle
+    offsets = headers[-1].next_offset - first
+    return replace(facts, offset_bytes=sum(each.size for each in headers) / max(1, offsets))
+
+
+def _length(facts: PartitionFacts) -> int:
+    return facts.source_end - facts.source_start

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from api.cli.mirror_audit import main
 from connect.storage.offset_codec import encode_key
-from connectors.mirror.audit import log_measures as measuring
+from connectors.mirror.audit import planner
 from connectors.mirror.audit.engines import AuditEngine, local_engine
 from connectors.mirror.audit.findings import Difference, Kind
 from connectors.mirror.audit.planner import AuditPlan, FlowToAudit, make_plan
@@ -192,7 +192,7 @@ def test_spark_finds_what_one_process_finds(flow: MirroredFlow, spark: SparkSess
 def test_ranges_are_cut_by_bytes_that_were_measured(
     flow: MirroredFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "MEASURED_FROM", 1000)
+    monkeypatch.setattr(planner, "MEASURED_FROM", 1000)
     records = [Record(b"%01000d" % n) for n in range(1000)]
     by_hand(flow, records, records)
     produce(flow.source_servers, f"{flow.prefix}.t", records)

@@ -24,12 +24,11 @@ from connectors.mirror.copy.partition.produce_errors import ABORTABLE
 from connectors.mirror.copy.partition.states import CopyState
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.settings import TransactionPlan
-from connectors.mirror.copy.transactions.commit_requests import TransactionRequests
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartitions
 from connectors.mirror.copy.transactions.participants import TransactionPartitions
 from connectors.mirror.copy.transactions.states import Event, Phase, TransactionState
 from connectors.mirror.copy.transactions.timing import LOOK_S, TransactionPace
-from connectors.mirror.copy.transactions.uncommitted import Uncommitted
+from connectors.mirror.copy.transactions.uncommitted import TransactionRequests, Uncommitted
 
 __all__ = ["TransactionManager"]
 

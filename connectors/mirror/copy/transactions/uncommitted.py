@@ -1,15 +1,19 @@
-"""Holds the events that the owner of the engine gets, in order, once the open transaction has
-ended."""
+"""What waits for the end of a transaction: events for the engine's owner, and requests to commit.
+Belongs to one thread."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
+from connect.futures import CommitRequests
 from connectors.mirror.copy.context import CopyContext, LossFound, Settled
 
-__all__ = ["Uncommitted"]
+__all__ = ["TransactionRequests", "Uncommitted"]
 
 
 class Uncommitted:
-    """Acknowledged batches of the open transaction, and losses found among them."""
+    """Acknowledged batches of the open transaction, and losses found among them. The owner gets
+    them, in order, once it has ended."""
 
     def __init__(self, context: CopyContext) -> None:
         self._context = context
@@ -30,3 +34,24 @@ class Uncommitted:
                 self._context.listener.lost(*each)
             elif committed:
                 self._context.settle(each)
+
+
+class TransactionRequests(CommitRequests):
+    """The pending requests. `everything`: the next transaction must store the source offsets of all
+    partitions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.everything = False
+
+    def add(self) -> Future[None]:
+        self.everything = True
+        return super().add()
+
+    def begin(self) -> None:
+        super().begin()
+        self.everything = False
+
+    def repeat(self) -> None:
+        super().repeat()
+        self.everything = bool(self)

@@ -54,7 +54,7 @@ def test_states_that_brokers_do_not_list_are_asked_for_where_they_are_needed(
         asked.append(list(wanted))
         return dict(zip(wanted, ("Empty", "Stable"), strict=True))
 
-    monkeypatch.setattr(consumer_groups, "fetch_states", fetch)
+    monkeypatch.setattr(consumer_groups, "_fetch_states", fetch)
     of = groups(monkeypatch, Lister(a="UNKNOWN", b="UNKNOWN", c="UNKNOWN", d="DEAD"))
     found = of.list_groups(Deadline(5), ["a", "b", "d", "missing"])
     assert {group: listing.state for group, listing in found.items()} == {
@@ -70,7 +70,7 @@ def test_states_that_brokers_do_not_list_are_asked_for_where_they_are_needed(
 
 def test_a_state_that_cannot_be_asked_for_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = error_from_code(NOT_COORDINATOR, "Describing group a")
-    monkeypatch.setattr(consumer_groups, "fetch_states", lambda *_: {"a": refused})
+    monkeypatch.setattr(consumer_groups, "_fetch_states", lambda *_: {"a": refused})
     of = groups(monkeypatch, Lister(a="UNKNOWN"))
     with pytest.raises(RetriableBrokerError, match="Describing group a"):
         of.list_groups(Deadline(5), ["a"])
