@@ -1,4 +1,5 @@
-"""uvicorn's HTTP/1.1 connection with limits, against silent, slow and too many clients.
+"""uvicorn's HTTP/1.1 connection with limits, against silent, slow and too many clients, and
+against ambiguous requests.
 
 Imports uvicorn, so that only the server's own thread imports this module.
 """
@@ -6,12 +7,20 @@ Imports uvicorn, so that only the server's own thread imports this module.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+import json
+from typing import TYPE_CHECKING, Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["MOST_CONNECTIONS", "REQUEST_S", "BoundedLoop", "BoundedProtocol"]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["MOST_CONNECTIONS", "REQUEST_S", "BoundedLoop", "BoundedProtocol", "OneLength"]
+
+_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
+_TEXT = "The request has both Content-Length and Transfer-Encoding; send one of them"
+_BODY = json.dumps({"error_code": 400, "message": _TEXT}).encode()
 
 REQUEST_S = 30.0
 """How long a request may take to arrive, headers and body, from the connection or its first byte.
@@ -116,3 +125,26 @@ def _client_subject(transport: asyncio.Transport) -> str | None:
     from cryptography import x509
 
     return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
+
+
+class OneLength:
+    """An application around another one that refuses requests with two lengths, and ends their
+    connections. A body ends by its Content-Length or by its Transfer-Encoding. A proxy may take one
+    and a server the other, and then each sees other requests on the connection (RFC 9112, 6.1).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        names = {name for name, _ in scope.get("headers", ())}
+        if not names >= _LENGTHS:
+            await self._app(scope, receive, send)
+            return
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(_BODY)).encode()),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": 400, "headers": headers})
+        await send({"type": "http.response.body", "body": _BODY})

@@ -219,8 +219,7 @@ class ApiServer:
     def _loaded(self) -> uvicorn.Server:
         import uvicorn
 
-        from api.http_protocol import BoundedProtocol
-        from api.one_length import OneLength
+        from api.http_protocol import BoundedProtocol, OneLength
 
         settings: dict[str, Any] = {
             "http": BoundedProtocol,

@@ -145,7 +145,7 @@ INSIDE: dict[str, list[str]] = {
         "mirror_maker1",
     ],
     "api": [
-        "audit_file one_length http_protocol",
+        "audit_file http_protocol",
         "http_server",
         "ui",
         "dashboard",
