@@ -1,6 +1,6 @@
 """Encode and decode records with all their fields.
 
-Used by single-message transforms, checks, tools and tests. The copier does not decode records and
+Used by single-message transforms, checks and tools. The copier does not decode records and
 uses `records` instead. Pure functions: safe from any thread.
 """
 
@@ -12,16 +12,12 @@ from dataclasses import dataclass
 import crc32c
 
 from connect.errors import CorruptData
-from connect.protocol.compression import DEFAULT_LIMIT, NONE, Data, compress
+from connect.protocol.compression import DEFAULT_LIMIT, Data
 from connect.protocol.frame import (
     BATCH_HEADER,
-    CONTROL,
     CRC_START,
-    DELETE_HORIZON,
     HEADER_SIZE,
-    LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    TRANSACTIONAL,
     check_frame,
     to_int64,
 )
@@ -34,6 +30,7 @@ __all__ = [
     "RecordFields",
     "TailFields",
     "encode_batch",
+    "encode_record",
     "encode_tail",
     "iter_fields",
     "iter_records",
@@ -182,47 +179,14 @@ def _nullable(data: Data, position: int) -> tuple[bytes | None, int]:
     return bytes(data[position:end]), end
 
 
-def encode_batch(
-    records: Sequence[Record],
-    *,
-    base_offset: int,
-    codec: int = NONE,
-    level: int | None = None,
-    last_offset_delta: int | None = None,
-    log_append_time: int | None = None,
-    delete_horizon: int | None = None,
-    leader_epoch: int = -1,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
-    control: bool = False,
-) -> bytes:
-    """Encode `records` as a v2 batch with its CRC, as a broker could store it.
-
-    Offset deltas follow the records' offsets, so gaps are possible. Set `last_offset_delta` if the
-    batch's last records were compacted away. `log_append_time` (ms) sets the timestamp type and
-    maxTimestamp; the records keep their own timestamps. `delete_horizon` is in ms (KIP-534).
-    """
+def encode_batch(records: Sequence[Record]) -> bytes:
+    """Encode `records`, whose offsets count from 0, as an uncompressed v2 batch with its CRC."""
     stamps = [record.timestamp for record in records]
-    base_timestamp = stamps[0] if stamps else -1
-    attributes = codec | transactional * TRANSACTIONAL | control * CONTROL
-    max_timestamp = max(stamps, default=-1)
-    if delete_horizon is not None:
-        attributes |= DELETE_HORIZON
-        base_timestamp = delete_horizon
-    if log_append_time is not None:
-        attributes |= LOG_APPEND_TIME
-        max_timestamp = log_append_time
-    section: Data = b"".join(_encode_record(r, base_offset, base_timestamp) for r in records)
-    if records:
-        section = compress(codec, section, level)
-    if last_offset_delta is None:
-        last_offset_delta = records[-1].offset - base_offset if records else 0
+    section = b"".join(encode_record(record, 0, stamps[0]) for record in records)
     data = bytearray().join((bytes(HEADER_SIZE), section))
     fields = [
-        base_offset, len(data) - LOG_OVERHEAD, leader_epoch, 2, 0, attributes, last_offset_delta,
-        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(records),
+        0, len(data) - LOG_OVERHEAD, -1, 2, 0, 0, len(records) - 1,
+        stamps[0], max(stamps), -1, -1, -1, len(records),
     ]  # fmt: skip
     BATCH_HEADER.pack_into(data, 0, *fields)
     fields[4] = crc32c.crc32c(memoryview(data)[CRC_START:])
@@ -230,7 +194,8 @@ def encode_batch(
     return bytes(data)
 
 
-def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    """Encode a record of a batch with this first offset and timestamp."""
     body = b"".join(
         (
             b"\0",

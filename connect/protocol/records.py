@@ -29,7 +29,7 @@ from connect.protocol.frame import (
     verify_crc,
 )
 from connect.protocol.legacy_records import read_legacy_records
-from connect.protocol.record_codec import Record, encode_batch, encode_tail, iter_records
+from connect.protocol.record_codec import Record, encode_tail, iter_records
 from connect.protocol.record_columns import (
     Columns,
     encode_columns,
@@ -43,7 +43,6 @@ __all__ = [
     "Rebatched",
     "Record",
     "RecordBatcher",
-    "encode_batch",
     "iter_records",
     "rebatch",
     "recompress",

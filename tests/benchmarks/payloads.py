@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Literal
 
 from connect.clock import SYSTEM_CLOCK
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
+from tests.support.records.batches import encode_batch
 
 __all__ = ["JSON_BYTES", "RANDOM_BYTES", "Payload", "PayloadKind", "make_payload"]
 

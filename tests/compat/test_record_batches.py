@@ -10,14 +10,9 @@ import crc32c
 import pytest
 
 from connect.protocol.compression import CODEC_NAMES
-from connect.protocol.records import (
-    Record,
-    encode_batch,
-    rebatch,
-    recompress,
-    verify_crc,
-)
+from connect.protocol.records import Record, rebatch, recompress, verify_crc
 from deploy.brokers import KafkaRuntime
+from tests.support.records.batches import encode_batch
 from tests.support.workers.java import run_java_class
 
 READER = Path(__file__).parents[1] / "golden" / "RecordBatches.java"

@@ -31,7 +31,7 @@ from connect.protocol.compression import LZ4, NONE, compress, decompress
 from connect.protocol.fetch_by_id import FETCH_BY_ID_VERSION, parse_fetch_by_id
 from connect.protocol.message_check import check_message
 from connect.protocol.messages import parse_fetch, parse_produce
-from connect.protocol.records import Record, encode_batch, iter_records, rebatch
+from connect.protocol.records import Record, iter_records, rebatch
 from connect.protocol.small_batches import CannotMerge, merge_run, read_runs
 from connect.runtime.errors import BadRequest
 from connect.storage import config_records, offset_codec, status_records
@@ -40,6 +40,7 @@ from connectors.mirror.formats import Checkpoint, Heartbeat, OffsetSync
 from connectors.mirror.offsets.offset_map_pages import MapPage, Segment, page_key, parse_page_key
 from tests.support.copier.hostile_broker import HostileBroker, fetch_body
 from tests.support.copier.hostile_copy import LOG
+from tests.support.records.batches import encode_batch
 
 __all__ = ["CORPUS", "TARGETS", "Target", "found", "seeds"]
 

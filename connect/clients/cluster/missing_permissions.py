@@ -158,7 +158,7 @@ class _Probe:
             ProduceRequest.API_KEY, _LAST_BY_NAME, name=ProduceRequest.name
         )
         # Brokers before 2.8 close the connection if there are no records.
-        records = encode_batch([Record(0, 0, None, None)], base_offset=0)
+        records = encode_batch([Record(0, 0, None, None)])
         nowhere = topic.PartitionProduceData(index=_NO_PARTITION, records=records)
         request = ProduceRequest(
             version=offered,

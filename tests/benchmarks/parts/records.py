@@ -13,14 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from connect.protocol.compression import CODEC_NAMES, NONE
-from connect.protocol.records import (
-    KEEP_CODEC,
-    Record,
-    encode_batch,
-    iter_records,
-    rebatch,
-    recompress,
-)
+from connect.protocol.records import KEEP_CODEC, Record, iter_records, rebatch, recompress
+from tests.support.records.batches import encode_batch
 
 ROUNDS = 7  # the best of them counts: the others were disturbed
 TIME = 1_700_000_000_000

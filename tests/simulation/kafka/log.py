@@ -15,8 +15,9 @@ from connect.protocol.batches import (
     TRANSACTIONAL,
     read_headers,
 )
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
 from tests.simulation.kafka.producers import Producers
+from tests.support.records.batches import encode_batch
 
 __all__ = ["ABORT", "COMMIT", "Batch", "Log", "with_attributes"]
 

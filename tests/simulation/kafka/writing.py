@@ -12,8 +12,9 @@ from functools import lru_cache
 
 from connect.protocol.batches import LOG_APPEND_TIME, read_headers, stamp_for_produce
 from connect.protocol.compression import NONE
-from connect.protocol.records import Record, encode_batch, iter_records
+from connect.protocol.records import Record, iter_records
 from tests.simulation.kafka.log import Batch, with_attributes
+from tests.support.records.batches import encode_batch
 from tests.support.records.record_sets import legacy_message, legacy_wrapper
 
 __all__ = [

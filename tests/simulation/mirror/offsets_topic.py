@@ -15,12 +15,13 @@ from connect.clients.librdkafka.topic_log import LogRecord
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded, RetriableError
 from connect.plugin import RecordMetadata
-from connect.protocol.record_codec import Record, encode_batch, iter_records
+from connect.protocol.record_codec import Record, iter_records
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import ABORT, Batch
 from tests.simulation.kafka.partition import NO_LEADER, SimulatedPartition
 from tests.simulation.mirror.internal_topics import MOST_LATE_S, TopicFaults
 from tests.simulation.mirror.timeline import Timeline
+from tests.support.records.batches import encode_batch
 
 __all__ = ["CommittedRecords", "SimulatedOffsetLog"]
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from connect.protocol.messages import TopicPartition
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
 from tests.simulation.kafka.cluster import Cluster
 from tests.simulation.kafka.log import ABORT, COMMIT
 from tests.simulation.kafka.partition import SimulatedPartition
 from tests.simulation.mirror.truth import SourceTruth
+from tests.support.records.batches import encode_batch
 
 __all__ = ["SourceWriters"]
 

@@ -6,9 +6,10 @@ import struct
 from collections.abc import Callable
 
 from connect.protocol.compression import ZSTD
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
 from tests.support.copier.copying import CopyRun
 from tests.support.copier.hostile_broker import Answer, Fault, HostileBroker, fetch_body
+from tests.support.records.batches import encode_batch
 from tests.support.waiting import wait_until
 
 __all__ = [

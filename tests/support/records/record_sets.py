@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from connect.protocol.compression import GZIP, LZ4, NONE, SNAPPY, compress
-from connect.protocol.record_codec import Record, encode_batch, iter_records
+from connect.protocol.record_codec import Record, iter_records
 from connectors.mirror.copy.batches.outgoing import Outgoing
+from tests.support.records.batches import encode_batch
 
 __all__ = [
     "LoggedBatch",

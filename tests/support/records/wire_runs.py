@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connect.protocol.batches import read_headers
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
 from connectors.mirror.compare.batch_runs import WireRun
+from tests.support.records.batches import encode_batch
 
 __all__ = ["EVERYTHING", "run_of", "runs_of"]
 

@@ -17,7 +17,7 @@ from kafka.partitioner.default import murmur2
 
 from connect.plugin import OFFSET_NOTE, StoredOffset
 from connect.protocol.messages import TopicPartition
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.record_codec import Record, encode_batch
 from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.context import CopyContext
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
@@ -174,7 +174,7 @@ class OffsetsPartitions:
             headers = ((OFFSET_NOTE, note),)
             mine.append(Record(len(mine), now_ms, key, value, headers))
         for number, part in by_number.items():
-            data = bytearray(encode_batch(part, base_offset=0))
+            data = bytearray(encode_batch(part))
             batch = Outgoing(
                 data=memoryview(data),
                 records=len(part),

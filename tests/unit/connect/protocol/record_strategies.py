@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
-from connect.protocol.records import Rebatched, Record, encode_batch, iter_records
+from connect.protocol.records import Rebatched, Record, iter_records
+from tests.support.records.batches import encode_batch
 
 TIME = 1_700_000_000_000
 

@@ -20,7 +20,8 @@ from connect.protocol.batches import (
     stamp_for_produce,
 )
 from connect.protocol.compiled import native
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
+from tests.support.records.batches import encode_batch
 from tests.support.records.record_sets import legacy_message, legacy_wrapper
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from connect.errors import CorruptData
 from connect.protocol.compression import LZ4, NONE
-from connect.protocol.records import Record, encode_batch, iter_records, rebatch, verify_crc
+from connect.protocol.record_codec import encode_batch as plain_batch
+from connect.protocol.records import Record, iter_records, rebatch, verify_crc
+from tests.support.records.batches import encode_batch
 
 from .record_strategies import TIME, seen_in
 
@@ -82,6 +84,15 @@ def test_encode_batch_writes_the_bytes_that_java_writes(log_append_time: int | N
         transactional=True,
     )
     assert encoded.hex() == cases[name]["data"]
+
+
+def test_a_plain_batch_is_that_of_the_encoder_that_java_s_bytes_check() -> None:
+    records = [
+        Record(0, TIME + 7, b"key", b"value", (("h", b"x"), ("h", None))),
+        Record(1, TIME, None, b""),
+        Record(2, TIME + 9, b"", None),
+    ]
+    assert plain_batch(records) == encode_batch(records, base_offset=0)
 
 
 def damaged(position: int, value: int) -> bytes:

@@ -9,7 +9,8 @@ from kafka.record.memory_records import MemoryRecords
 
 from connect.protocol.compression import GZIP, NONE
 from connect.protocol.frame import to_int64
-from connect.protocol.records import Record, encode_batch, iter_records, rebatch, verify_crc
+from connect.protocol.records import Record, iter_records, rebatch, verify_crc
+from tests.support.records.batches import encode_batch
 
 from .record_strategies import TIME, Stored, stored_batches
 

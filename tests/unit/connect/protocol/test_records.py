@@ -13,13 +13,13 @@ from connect.protocol.records import (
     KEEP_CODEC,
     Rebatched,
     Record,
-    encode_batch,
     iter_records,
     rebatch,
     recompress,
     split,
     verify_crc,
 )
+from tests.support.records.batches import encode_batch
 
 from .record_strategies import TIME, Stored, seen_in, stored_batches
 

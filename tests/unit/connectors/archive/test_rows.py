@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from connect.errors import CorruptData
 from connect.protocol.batches import read_headers
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
 from connectors.archive.rows import RowBuffer, records_of
 from connectors.mirror.compare.batch_runs import WireRun
+from tests.support.records.batches import encode_batch
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 CONTENT = st.none() | st.binary(max_size=200)

@@ -10,8 +10,9 @@ import pytest
 from connect.clients.cluster.topic_reader import LogRecord, TopicReader
 from connect.clock import Deadline
 from connect.errors import BrokerError, ConnectError, CorruptData
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
 from tests.support.copier.hostile_broker import FETCH, Answer, Fault, HostileBroker, fetch_body
+from tests.support.records.batches import encode_batch
 
 FIND_COORDINATOR = 10
 TIMEOUT_S = 20.0

@@ -11,8 +11,9 @@ from crc32c import crc32c
 from connect.errors import CorruptData
 from connect.protocol.batches import stamp_for_produce
 from connect.protocol.compression import GZIP, LZ4, NONE
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
 from connectors.mirror.compare.batch_runs import NOTHING_EQUAL
+from tests.support.records.batches import encode_batch
 from tests.support.records.wire_runs import run_of
 
 CRC_AT, COVERED_AT, MAX_TIMESTAMP_AT = 17, 21, 35

@@ -12,7 +12,7 @@ from connect.clients.cluster.metadata import ClusterSnapshot
 from connect.clients.config.settings import FetchSettings
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import FetchedPartition, FetchResponse, TopicPartition
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.dispatcher import Dispatcher
 from connectors.mirror.copy.memory import FetchBuffer
@@ -21,6 +21,7 @@ from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.copier import partition_invariants
 from tests.support.fake_clock import FakeClock
+from tests.support.records.batches import encode_batch
 from tests.unit.connectors.mirror.copy.asked_cluster import AskedCluster
 from tests.unit.connectors.mirror.copy.contexts import context
 from tests.unit.connectors.mirror.copy.scripted_target import Fate, Log, ScriptedTarget

@@ -24,7 +24,7 @@ from connect.clients.config.settings import ProduceSettings
 from connect.clients.wire.channel import Channel
 from connect.clients.wire.selector_loop import SelectorLoop
 from connect.protocol.messages import ProducedPartition
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
 from connectors.mirror.copy.brokers.target import ProduceResult, TargetNode
 from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import (
@@ -40,6 +40,7 @@ from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.copier import partition_invariants
 from tests.support.fake_clock import FakeClock
+from tests.support.records.batches import encode_batch
 from tests.unit.connectors.mirror.copy.contexts import context
 from tests.unit.connectors.mirror.copy.scripted_target import NODES, Fate, Log, ScriptedTarget
 

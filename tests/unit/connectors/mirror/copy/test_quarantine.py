@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from connect.protocol.batches import read_headers
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
 from connectors.mirror.copy.batches.conversion import Unreadable
 from connectors.mirror.copy.quarantine import offset_after
+from tests.support.records.batches import encode_batch
 from tests.support.records.record_sets import legacy_message, legacy_wrapper
 
 END = 1_000

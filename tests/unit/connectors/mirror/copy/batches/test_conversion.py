@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from connect.protocol.batches import BatchHeader, read_headers
-from connect.protocol.records import Record, encode_batch, iter_records
+from connect.protocol.records import Record, iter_records
 from connectors.mirror.copy.batches.choice import TINY_RUN_BATCHES, CopyOptions, Way, choose
 from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from tests.support.records.batches import encode_batch
 
 GZIP = 1
 LIMIT = 1 << 20

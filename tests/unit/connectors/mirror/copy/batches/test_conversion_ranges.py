@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.protocol.batches import read_headers
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
 from connectors.mirror.copy.batches.choice import CopyOptions
 from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import Outgoing
+from tests.support.records.batches import encode_batch
 from tests.support.records.record_sets import (
     SourceLog,
     copied_records,

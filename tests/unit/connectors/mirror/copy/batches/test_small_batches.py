@@ -14,11 +14,12 @@ from connect.protocol.batches import HEADER_SIZE, BatchHeader, read_headers, set
 from connect.protocol.compiled import native
 from connect.protocol.compression import DEFAULT_LIMIT, LZ4, NONE, SNAPPY, ZSTD
 from connect.protocol.record_columns import Columns, read_batch_records
-from connect.protocol.records import Record, encode_batch, verify_crc
+from connect.protocol.records import Record, verify_crc
 from connect.protocol.small_batches import MAX_BATCH_BYTES, MIN_BATCHES, merge_run, read_runs
 from connectors.mirror.copy.batches.choice import CopyOptions, read_batches
 from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords, outgoing_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from tests.support.records.batches import encode_batch
 
 compiled = pytest.mark.skipif(native is None, reason="the compiled part was not built")
 

@@ -16,7 +16,7 @@ from connect.data.record import ConnectRecord, SourceRecord
 from connect.data.transforms.base import Transformation
 from connect.errors import DataError, Interrupted
 from connect.protocol.batches import read_headers
-from connect.protocol.record_codec import Record, encode_batch
+from connect.protocol.record_codec import Record
 from connect.runtime.error_handling.metrics import ErrorMetrics
 from connect.runtime.error_handling.tolerance import ErrorHandling, RecordErrors
 from connect.runtime.plugins.registry import PluginRegistry
@@ -27,6 +27,7 @@ from connectors.mirror.copy.batches.conversion import Chosen, FetchedRecords
 from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.batches.transformed import ChangeRecord, transformed_batches
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
+from tests.support.records.batches import encode_batch
 from tests.support.records.record_sets import SourceLog, copied_records, source_logs
 
 SMT = "org.apache.kafka.connect.transforms."

@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 
 from connect.protocol.batches import read_headers
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
 from connectors.mirror.copy.partition.leader_epochs import LeaderEpochCache
 from connectors.mirror.copy.partition.retention_forecast import LossForecast
+from tests.support.records.batches import encode_batch
 
 
 def fetched(*epochs: tuple[int, int]) -> bytes:

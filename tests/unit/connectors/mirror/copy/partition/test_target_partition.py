@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.protocol.records import Record, encode_batch
+from connect.protocol.records import Record
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
 from connectors.mirror.copy.partition.partition import PartitionCopy
@@ -13,6 +13,7 @@ from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.copier import partition_invariants
+from tests.support.records.batches import encode_batch
 
 BUDGET = MemoryBudget(1 << 20)
 

@@ -20,7 +20,7 @@ from connect.clients.wire.selector_loop import SelectorLoop
 from connect.errors import ConnectError
 from connect.plugin import OFFSET_NOTE, SourcePartition, StoredOffset
 from connect.protocol.messages import ProducedPartition, TopicPartition
-from connect.protocol.records import Record, encode_batch, iter_records
+from connect.protocol.records import Record, iter_records
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
 from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
 from connectors.mirror.copy.context import (
@@ -42,6 +42,7 @@ from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.fake_clock import FakeClock
+from tests.support.records.batches import encode_batch
 from tests.unit.connectors.mirror.copy.contexts import context
 
 OFFSETS = "offsets"
