@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["TopicPartition", "by_topic"]
+__all__ = ["TopicPartition", "by_topic", "name_of"]
 
 TopicPartition = tuple[str, int]
 
@@ -15,3 +15,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
     return topics
+
+
+def name_of(key: TopicPartition) -> str:
+    return f"{key[0]}-{key[1]}"

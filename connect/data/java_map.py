@@ -104,15 +104,13 @@ def _hash(key: object) -> int | None:
     return None
 
 
-@lru_cache(maxsize=4096)
-def _name_hash(name: str) -> int:
-    """Return the hash code of a name. The names of one record come again in the next one."""
-    return _string_hash(name)
-
-
 def _string_hash(text: str) -> int:
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     return value
+
+
+# The names of one record come again in the next one.
+_name_hash = lru_cache(maxsize=4096)(_string_hash)

@@ -223,9 +223,9 @@ def gathered(
     sends = _Gathered(len(values))
     for key, value in values.items():
         try:
-            send(key, value).add_done_callback(sends.one_done)
+            send(key, value).add_done_callback(lambda sent: sends.one_ended(sent.exception()))
         except ConnectError as error:
-            sends.one_failed(error)
+            sends.one_ended(error)
     return sends.future
 
 
@@ -240,13 +240,7 @@ class _Gathered:
         if count == 0:
             self.future.set_result(None)
 
-    def one_done(self, sent: Future[RecordMetadata]) -> None:
-        self._count(sent.exception())
-
-    def one_failed(self, error: BaseException) -> None:
-        self._count(error)
-
-    def _count(self, error: BaseException | None) -> None:
+    def one_ended(self, error: BaseException | None) -> None:
         with self._lock:
             self._left -= 1
             self._error = self._error or error

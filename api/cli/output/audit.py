@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from api.cli.output.tables import TablePrinter, table_printer
+from connect.topic_partition import name_of
 from connectors.mirror.audit.findings import Difference, Kind
 from connectors.mirror.audit.map_check import LedgerCheck, LedgerReport
 from connectors.mirror.audit.plan import PartitionFacts
@@ -41,9 +42,9 @@ def print_report(report: AuditReport, out: TextIO | None = None, output: str | N
         if Kind.MISSING.value in partition.counts:
             _print_begin(printer, partition.facts)
         for error in partition.errors:
-            printer.line(f"{_name(partition.facts.source)}: not audited: {error}", "bold red")
+            printer.line(f"{name_of(partition.facts.source)}: not audited: {error}", "bold red")
     for key, reason in report.absent.items():
-        printer.line(f"{_name(key)}: {reason}", "bold red")
+        printer.line(f"{name_of(key)}: {reason}", "bold red")
     _print_transformed(printer, report.transformed)
     printer.line(_summary(report), "green" if report.equal and report.complete else "bold red")
 
@@ -62,16 +63,16 @@ def print_ledger(
         if check.unaccounted:
             shown = [_span(start, end - start) for start, end in check.unaccounted[:SHOWN]]
             more = " and more" if len(check.unaccounted) > SHOWN else ""
-            name = _name(check.facts.source)
+            name = name_of(check.facts.source)
             printer.line(f"{name}: not accounted for: {', '.join(shown)}{more}", "yellow")
             _print_begin(printer, check.facts)
     samples = report.samples
     for partition in samples.partitions:
         _print_differences(printer, partition)
         for error in partition.errors:
-            printer.line(f"{_name(partition.facts.source)}: not read: {error}", "bold red")
+            printer.line(f"{name_of(partition.facts.source)}: not read: {error}", "bold red")
     for key, reason in samples.absent.items():
-        printer.line(f"{_name(key)}: {reason}", "bold red")
+        printer.line(f"{name_of(key)}: {reason}", "bold red")
     _print_transformed(printer, samples.transformed)
     good = report.accounted and not report.different and samples.complete
     printer.line(_ledger_summary(report), "green" if good else "bold red")
@@ -86,7 +87,7 @@ def _print_begin(printer: TablePrinter, facts: PartitionFacts) -> None:
     """Print a note if records before the flow's start may be missing on purpose."""
     if facts.began > facts.first:
         printer.line(
-            f"{_name(facts.source)}: the offset map begins at {facts.began}; if earlier records "
+            f"{name_of(facts.source)}: the offset map begins at {facts.began}; if earlier records "
             "were left out on purpose (--since, auto.offset.reset=latest), use --from-begin",
             "yellow",
         )
@@ -104,8 +105,8 @@ def _ledger_row(check: LedgerCheck, *, whole: bool) -> tuple[str, ...]:
     if check.facts.compacted and not whole:
         told.append("compacted: not sampled")
     return (
-        _name(check.facts.source),
-        _name(check.facts.target),
+        name_of(check.facts.source),
+        name_of(check.facts.target),
         str(check.accounted),
         str(check.missing),
         str(check.lost),
@@ -179,7 +180,7 @@ def print_repairs(
     printer.table(
         "Repair",
         ("source", "records copied", "reason"),
-        [(_name(each.source), str(each.copied), each.reason) for each in repairs],
+        [(name_of(each.source), str(each.copied), each.reason) for each in repairs],
     )
 
 
@@ -193,8 +194,8 @@ def _row(partition: PartitionAudit) -> tuple[str, ...]:
     if partition.facts.left_out:
         explained.insert(0, f"{partition.facts.left_out} {LEFT_OUT}")
     return (
-        _name(partition.facts.source),
-        _name(partition.facts.target),
+        name_of(partition.facts.source),
+        name_of(partition.facts.target),
         str(partition.total("source_records")),
         str(partition.total("equal")),
         f"{glances} batches" if glances else "",
@@ -209,7 +210,7 @@ def _print_differences(printer: TablePrinter, partition: PartitionAudit) -> None
     found = partition.differences
     shown = [_difference_row(each) for each in found[:SHOWN]]
     counts = ", ".join(f"{records} {kind}" for kind, records in partition.counts.items())
-    name = _name(partition.facts.source)
+    name = name_of(partition.facts.source)
     printer.table(f"{name}: {counts}", ("what", "records", "source", "target"), shown)
     if len(found) > SHOWN:
         printer.line(f"{name}: more differences exist; --json FILE has up to 1000 per range")
@@ -229,10 +230,6 @@ def _span(first: int | None, records: int) -> str:
     if first is None:
         return ""
     return str(first) if records == 1 else f"{first} to {first + records - 1}"
-
-
-def _name(key: tuple[str, int]) -> str:
-    return f"{key[0]}-{key[1]}"
 
 
 def _summary(report: AuditReport) -> str:

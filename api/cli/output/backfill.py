@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from api.cli.output.durations import time_text
 from api.cli.output.tables import table_printer
 from connect.clock import SYSTEM_CLOCK, Clock
+from connect.topic_partition import name_of
 from connectors.mirror.backfill.progress import JobProgress
 from connectors.mirror.backfill.scheduler import PartitionJob
 
@@ -112,8 +113,8 @@ def print_plan(
         ("source", "target", "from", "to", "bytes", "may lose records in", "note"),
         [
             (
-                _name(job.source),
-                _name(job.target),
+                name_of(job.source),
+                name_of(job.target),
                 str(job.position),
                 str(job.end),
                 size_text(job.left_bytes),
@@ -149,8 +150,8 @@ def print_result(
         ("source", "target", "state", "next", "records", "found", "lost", "note"),
         [
             (
-                _name(job.source),
-                _name(job.target),
+                name_of(job.source),
+                name_of(job.target),
                 job.state.value,
                 str(job.position),
                 str(job.copied_records),
@@ -221,7 +222,3 @@ def _loss(job: PartitionJob, now_ms: int) -> str:
 def _note(job: PartitionJob) -> str:
     found = f"{job.found_records} records were already on the target" if job.found_records else ""
     return "; ".join(text for text in (found, job.note) if text)
-
-
-def _name(key: tuple[str, int]) -> str:
-    return f"{key[0]}-{key[1]}"

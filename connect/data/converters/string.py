@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import datetime
-from collections.abc import Iterable
 
 from connect.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, ParsedConfig
 from connect.config.types import invalid_value
@@ -77,7 +76,8 @@ def java_string(schema: Schema | None, value: object) -> str:
         return _date_string(value)
     if isinstance(value, list | tuple):
         of_elements = None if schema is None else schema.value_schema
-        return f"[{_joined(java_string(of_elements, element) for element in value)}]"
+        texts = (java_string(of_elements, element) for element in value)
+        return f"[{', '.join(texts)}]"
     if isinstance(value, dict):
         return _map_string(schema, value)
     if isinstance(value, Struct):
@@ -99,11 +99,7 @@ def _map_string(schema: Schema | None, values: dict[object, object]) -> str:
         f"{java_string(of_keys, key)}={java_string(of_values, value)}"
         for key, value in values.items()
     )
-    return f"{{{_joined(entries)}}}"
-
-
-def _joined(texts: Iterable[str]) -> str:
-    return ", ".join(texts)
+    return f"{{{', '.join(entries)}}}"
 
 
 def _date_string(value: datetime.datetime) -> str:
