@@ -70,9 +70,13 @@ def write_json(path: Path | None, content: Mapping[str, object]) -> None:
     never sees a part of it. Raises `ConnectError`."""
     if path is None:
         return
+    text = json.dumps(content, indent=1) + "\n"
     draft = path.with_name(f".{path.name}.new")
     try:
-        draft.write_text(json.dumps(content, indent=1) + "\n")
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            path.write_text(text)  # Such as /dev/stdout.
+            return
+        draft.write_text(text)
         draft.replace(path)
     except OSError as error:
         raise ConnectError(f"Cannot write --json {path}: {error.strerror or error}") from error

@@ -91,6 +91,7 @@ class SelectorLoop:
 
     def watch(self, channel: Channel, on_event: Callable[[int], None]) -> None:
         """Call `on_event(mask)` whenever the channel's socket is ready."""
+        assert channel.fileno() not in self._masks, "the channel is watched already"
         mask = READ | (WRITE if channel.wants_write else 0)
         self.watch_socket(channel.fileno(), mask, on_event)
 

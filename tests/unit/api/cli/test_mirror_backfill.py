@@ -146,3 +146,12 @@ def test_the_json_has_each_partition_and_replaces_the_file_whole(tmp_path: Path)
     assert list(tmp_path.iterdir()) == [file]
     with pytest.raises(ConnectError, match="Cannot write --json"):
         write_json(tmp_path / "none" / "state.json", {})
+
+
+def test_a_link_such_as_dev_stdout_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    file, link = tmp_path / "state.json", tmp_path / "link"
+    file.write_text("before")
+    link.symlink_to(file)
+    write_json(link, {"left": 1})
+    assert link.is_symlink()
+    assert json.loads(file.read_text()) == {"left": 1}
