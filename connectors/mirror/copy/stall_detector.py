@@ -99,10 +99,10 @@ class StallDetector:
         unfetched: dict[TopicPartition, PartitionCopy] = {}
         for partition in partitions:
             waits = partition.limited_by and not partition.queue and not partition.in_flight
-            copied, caught_up = self._copied(partition)
-            copied -= partition.lost_records  # To go on after a loss is to copy nothing.
-            if paused or waits or caught_up or copied != partition.progress[0]:
-                partition.progress = (copied, now)
+            position, caught_up = self._copied(partition)
+            copied, (before, since) = partition.copied(position), partition.progress
+            grew = copied[0] > before[0] or copied[1] > before[1]
+            partition.progress = (copied, now if paused or waits or caught_up or grew else since)
             if not partition.held_back or paused:
                 partition.held_since = now
             partition.stall = None if paused else self._stall(partition, nodes, targets, now)

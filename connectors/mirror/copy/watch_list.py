@@ -82,7 +82,7 @@ class WatchList:
             ):
                 # Until now it was well.
                 each.held_since = now
-                each.progress = (each.acked_position - each.lost_records, now)
+                each.progress = (each.copied(each.acked_position), now)
                 watched[each] = None
         self._watched = watched
         return watched

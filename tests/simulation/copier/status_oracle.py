@@ -94,8 +94,10 @@ class StatusOracle:
         seen = self._seen.get(partition)
         if seen is None:
             seen = self._seen[partition] = _Seen(copied)
-        elif copied != seen.copied:
+        elif copied > seen.copied:
             seen.copied, seen.moved_at, seen.waits_since = copied, now, None
+        else:
+            seen.copied = copied  # Less after a loss, which is no move.
         if partition.leaving or not self._waits(partition):
             seen.waits_since = None
         elif seen.waits_since is None:

@@ -7,7 +7,7 @@ healed, and the copier has to copy the rest in time. The oracle looks after ever
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -151,6 +151,8 @@ class CopierWorld:
             ),
         )
         self.healed = False
+        self._told: Counter[PartitionCopy] = Counter()
+        """How many records the copier said to be on the target."""
         self._status = StatusOracle(self.time, self._copied_for_good, self._something_waits)
         self._limited = False
         self._troubles = Troubles(self)
@@ -347,9 +349,10 @@ class CopierWorld:
         self.time.after(pause, write)
 
     def _copied_for_good(self, partition: PartitionCopy) -> int:
-        """Exactly once nothing is before it is committed. A loss moves it on and copies nothing."""
+        """Exactly once nothing is before the copier was told that it is committed. A loss moves it
+        on and copies nothing."""
         if self.plan.exactly_once:
-            return len(self.oracle.of_source(partition.source).sequence)
+            return self._told[partition]
         return partition.acked_position - partition.lost_records
 
     def _something_waits(self, partition: PartitionCopy) -> bool:
@@ -480,6 +483,7 @@ class CopierWorld:
         self._broken = self._broken or broken
 
     def _acked(self, partition: PartitionCopy, runs: Sequence[OffsetRun], base: int) -> None:
+        self._told[partition] += sum(count for _, count in runs)
         if self._in_detail:
             self.note(f"told: {partition.name} {runs} acknowledged at {base}")
         try:

@@ -50,8 +50,8 @@ class PartitionCopy(StoredPartition):
     source_error: str | None = None
     stall: str | None = None
     """Why it makes no progress although there is no error."""
-    progress: tuple[int, float] = (UNKNOWN - 1, 0.0)
-    """The acknowledged position, and since when it has this value (monotonic seconds)."""
+    progress: tuple[tuple[int, int], float] = ((UNKNOWN - 1, 0), 0.0)
+    """What was `copied` at the last look, and when that last grew (monotonic seconds)."""
     held_since: float = float("inf")
     """Since when it is `held_back`; approximately now while it is not."""
 
@@ -154,6 +154,12 @@ class PartitionCopy(StoredPartition):
     def position(self) -> int:
         """Return the next source offset to fetch; UNKNOWN until a start position is set."""
         return self.resume if self.incoming is None else self.incoming
+
+    def copied(self, position: int) -> tuple[int, int]:
+        """Return two numbers, of which one grows when something is copied up to this `position`.
+        To go on after a loss is to copy nothing, so lost records do not count. The position goes
+        back where the target lost what was just copied; the number of records never does."""
+        return position - self.lost_records, self.metrics.counts()[0]
 
     @property
     def source_key(self) -> tuple[int, bool]:

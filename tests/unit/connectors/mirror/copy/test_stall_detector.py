@@ -232,3 +232,25 @@ def test_one_that_a_loss_moved_on_has_copied_nothing(watched: Watched) -> None:
     partition.begin_at(120)
     partition.lost_records += 20
     assert "nothing was copied" in (watched.pass_by(4) or "")
+
+
+def test_what_was_copied_between_two_looks_counts_though_the_target_lost_it(
+    watched: Watched,
+) -> None:
+    partition = watched.partition
+    partition.high_watermark = 500
+    assert watched.pass_by(8) is None
+    partition.metrics.acked(80, 0, 0)
+    partition.begin_at(180)
+    partition.begin_at(100)
+    assert watched.pass_by(9) is None
+    assert "nothing was copied" in (watched.pass_by(3) or "")
+
+
+def test_to_go_back_is_to_copy_nothing(watched: Watched) -> None:
+    """The target loses records again and again: no loss makes the partition healthy."""
+    partition = watched.partition
+    partition.high_watermark = 500
+    assert watched.pass_by(8) is None
+    partition.begin_at(60)
+    assert "nothing was copied" in (watched.pass_by(4) or "")

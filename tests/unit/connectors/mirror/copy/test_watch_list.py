@@ -130,7 +130,7 @@ def test_what_was_at_rest_counts_as_well_until_now(make: MakeFlow) -> None:
     flow.second()
     now = flow.context.loop.now()
     assert busy.held_since == now
-    assert busy.progress == (100, now)
+    assert busy.progress == ((100, 0), now)
 
 
 def test_all_partitions_of_a_silent_broker_are_looked_at(make: MakeFlow) -> None:
