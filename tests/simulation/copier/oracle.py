@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
 from connectors.mirror.copy.partition.partition import PartitionCopy
+from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.simulation.copier.pair_oracle import Broken, PairOracle
 from tests.simulation.copier.worker import OFFSETS, SOURCE, TARGET, Stored
@@ -25,9 +26,15 @@ class Oracle:
     """See the module."""
 
     def __init__(
-        self, target: Cluster, pairs: Mapping[Key, PairOracle], *, exactly_once: bool
+        self,
+        source: Cluster,
+        target: Cluster,
+        pairs: Mapping[Key, PairOracle],
+        *,
+        exactly_once: bool,
     ) -> None:
         """`pairs`: by partition of the target."""
+        self._source = source
         self._target = target
         self._pairs = pairs
         self._exactly_once = exactly_once
@@ -199,15 +206,16 @@ class Oracle:
         """A transaction is committed: offsets and records agree."""
         found = committed_offsets(self._target, OFFSETS)
         stored = {
-            json.loads(key)["partition"]: json.loads(value)["offset"] + 1
-            for key, (value, _) in found.items()
+            json.loads(key)["partition"]: (json.loads(value)["offset"] + 1, note)
+            for key, (value, note) in found.items()
             if value is not None
         }
         for (_, number), pair in self._pairs.items():
-            position = stored.get(number)
+            position, note = stored.get(number, (None, None))
             known = self._committed.get(number)
             if position is not None and (known is None or known[0] != position):
-                known = self._committed[number] = (position, self._lives[number])
+                life = self._life_of(note, position, self._lives[number])
+                known = self._committed[number] = (position, life)
             if position is not None and known is not None:
                 told_late = pair.recent_recreations > 0 or self._reads_late(number)
                 if told_late or known[1] != (pair.truth.life, pair.cuts):
@@ -218,6 +226,15 @@ class Oracle:
                 raise Broken(
                     f"{pair.name}: records are committed on the target, and no source offset is"
                 )
+
+    def _life_of(self, note: bytes | None, position: int, life: tuple[int, int]) -> tuple[int, int]:
+        """Of which life and state of the source's topic a committed position is. `life`: that when
+        it was written. The copier may have heard of another topic since the position was taken:
+        the note beside it names its own."""
+        facts = noted_facts(note, position)
+        if facts is None or facts.source_topic_id is None or life[0] < 0:
+            return life
+        return self._source.ids[SOURCE].index(facts.source_topic_id), life[1]
 
     def check_complete(self) -> None:
         for pair in self._pairs.values():

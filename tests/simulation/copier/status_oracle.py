@@ -72,9 +72,9 @@ class StatusOracle:
         for partition in engine.partitions:
             seen = self._follow(partition, now)
             self._check_not_called_stuck(partition, seen, now)
-            if partition.error is not None and partition.lag == 0 and seen.waits_since is not None:
-                # An unreachable source hides what waits. This is told, and the time for the rest
-                # begins when it can be seen again.
+            if partition.error is not None and not partition.lag and seen.waits_since is not None:
+                # An unreachable source hides what waits, or where to begin. This is told, and the
+                # time for the rest begins when it can be seen again.
                 seen.waits_since = now
             if seen.waits_since is None or now - seen.waits_since <= TOLD_S:
                 continue

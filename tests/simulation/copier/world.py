@@ -88,6 +88,7 @@ class CopierWorld:
         self.source.create(SOURCE, self.partitions)
         self.target.create(TARGET, self.partitions)
         self.oracle = Oracle(
+            self.source,
             self.target,
             {
                 (TARGET, n): PairOracle(
