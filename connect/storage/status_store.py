@@ -296,8 +296,8 @@ class KafkaStatusStore(StatusStore):
         """Log that a status is not written, nor tried again."""
         if self._stopping:
             _log.warning(
-                "Status %s was not written to topic %s before this worker stopped: %s. The worker"
-                " that takes over writes the next one",
+                "Status %s was not written to topic %s before this worker stopped: %s. Nothing has"
+                " to be done: the worker that takes over writes the next one",
                 write.key.decode(),
                 self._topic,
                 error,
