@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import KafkaException, TopicCollection
 
 from connect.clients.librdkafka.admin import Admin
 from connect.errors import ConfigError
@@ -147,10 +148,19 @@ def test_a_copy_that_someone_deleted_is_created_again(
     remote = f"{config['source.cluster.alias']}.{topic}"
     with running(MirrorSourceConnector(), config) as context:
         context.requests.get(timeout=TIMEOUT_S)
-        servers = config["target.cluster.bootstrap.servers"]
-        client = admin(servers)
+        client = admin(config["target.cluster.bootstrap.servers"])
+
+        def topic_id() -> str | None:
+            described = client.describe_topics(TopicCollection([remote]))[remote]
+            try:
+                return str(described.result(TIMEOUT_S).topic_id)
+            except KafkaException:
+                return None
+
+        deleted = topic_id()
         client.delete_topics([remote])[remote].result(TIMEOUT_S)
-        wait_until(lambda: remote in target.list_topics(), TIMEOUT_S, f"{remote} again")
+        # The brokers still know the deleted one for a moment.
+        wait_until(lambda: topic_id() not in (None, deleted), TIMEOUT_S, f"{remote} again")
 
 
 def test_one_topic_that_cannot_be_created_does_not_hold_up_the_flow(

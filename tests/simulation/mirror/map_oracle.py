@@ -173,6 +173,9 @@ class MapOracle:
             place = self.check_translation(key, offset)
             if last is None or key in self.spoilt or not self._explains(key, last):
                 continue
+            knower = self._knower(key, last)
+            if knower.killed and offset >= knower.stored.get(key, 0):
+                continue  # Nobody copied it again, because it was put aside.
             if self.moved(key):
                 continue  # what was copied before that was noticed is not told apart
             if place is None or not place.exact:

@@ -376,6 +376,8 @@ class Oracle:
         else:
             self._unfenced[partition] = min(position, self._unfenced.get(partition, position))
             self._in_transaction.discard(partition)
+        if writer is not None:
+            writer.stored[partition] = max(position, writer.stored.get(partition, 0))
         if writer is None or writer.superseded:
             self.map.spoilt.add(partition)
             if before is None:

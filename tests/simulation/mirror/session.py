@@ -62,6 +62,8 @@ class Session:
     killed: bool = False
     acked: dict[TopicPartition, int] = field(default_factory=dict)
     """The number after the last one that the target acknowledged to it."""
+    stored: dict[TopicPartition, int] = field(default_factory=dict)
+    """The highest number that it stored as a source offset."""
 
     def learn(self, read_to: int) -> None:
         """Its task has taken a turn, and knows what was read of the map's topic before."""
