@@ -47,6 +47,11 @@ class RecordTransform(Protocol):
 class RecordTransforms(Protocol):
     """The connector's transformations for a transfer task, which moves bytes."""
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether transforming a record may wait, for example for an answer of a server: a
+        transformation, predicate or converter is not one of Kafka's own, which only compute."""
+
     def of_topic(self, source: str, target: str) -> tuple[str, RecordTransform | None]:
         """Return the topic that records of `source` go to instead of `target`, which is the name
         that the chain gets, and what happens to them; None: they stay as they are.

@@ -109,6 +109,7 @@ class Worker:
         group_id = config.originals.get("group.id")
         self._fence = None if group_id is None else ZombieFence(self.clients, group_id, clock)
         self._engine = EngineThread(f"engine-{worker_id}")
+        self._transforming = EngineThread(f"transforms-{worker_id}")
         self.stores = ConnectorStores(self.clients, self.offsets, clock)
         self._maker = WorkerTaskFactory(
             self.clients,
@@ -128,6 +129,7 @@ class Worker:
         """Close the offset store. The connectors and tasks must be stopped."""
         self._figures.hide()
         self._engine.close(deadline)
+        self._transforming.close(deadline)
         if self._fence is not None:
             self._fence.stop(deadline)
         self.offsets.stop(deadline)
@@ -242,7 +244,7 @@ class Worker:
             final_timeout_s=self.config.offset_flush_timeout_s,
             metrics=HostedTask(self._figures, figures, own),
             clock=self.clock,
-            engine=self._engine,
+            engine=self._transforming if task.computes else self._engine,
         )
 
     def live_keys(self, connector_config: Mapping[str, str]) -> frozenset[str]:

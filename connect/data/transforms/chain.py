@@ -82,10 +82,15 @@ class TransformChain:
         return self._steps
 
     @property
+    def plugins(self) -> list[Transformation | Predicate]:
+        """The transformations and predicates of the stages."""
+        pairs = ((stage.transformation, stage.predicate) for stage in self._stages)
+        return [each for pair in pairs for each in pair if each is not None]
+
+    @property
     def parts(self) -> frozenset[ConverterUse]:
         """The parts of a record that the stages read or change."""
-        plugins = [(stage.transformation, stage.predicate) for stage in self._stages]
-        return frozenset().union(*(each.PARTS for pair in plugins for each in pair if each))
+        return frozenset().union(*(each.PARTS for each in self.plugins))
 
     def route(self, topic: str) -> TopicRoute:
         """Return what the chain does to the records of `topic`.

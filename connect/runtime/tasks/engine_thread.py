@@ -1,8 +1,10 @@
-"""The thread that takes the turns of all running transfer tasks of a worker.
+"""A thread that takes the turns of many running transfer tasks of a worker.
 
 In CPython threads share one interpreter lock, and four tasks on threads of their own need up to
 twice the CPU for each record. One thread waits for the descriptors and timers of all tasks, and
-gives each task that is ready one turn, those first that had theirs longest ago.
+gives each task that is ready one turn, those first that had theirs longest ago. A worker has one
+such thread for tasks that only move bytes and one for those that transform records, whose turns
+take up to a quarter of a second.
 
 A turn must not block. If one does all the same, the other tasks get another thread
 (`relieve`), and the blocked one ends after its turn.

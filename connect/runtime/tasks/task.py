@@ -100,6 +100,12 @@ class WorkerTask(ABC):
         """
         return None
 
+    @property
+    def computes(self) -> bool:
+        """Whether its turns compute for long. Tasks that only move bytes share no thread with
+        it."""
+        return False
+
     def turn_now(self) -> float:
         """Work without waiting, and return the seconds until the next turn is due even if the
         descriptor is not readable.

@@ -66,6 +66,10 @@ class BaseTransferTask(WorkerTask):
     def descriptor(self) -> int | None:
         return self._task.descriptor() if self._begun else None
 
+    @property
+    def computes(self) -> bool:
+        return self._transforms is not None
+
     def pause(self) -> None:
         """Pause. An open transaction is committed as soon as its records are acknowledged."""
         self._task.pause()

@@ -52,6 +52,10 @@ _KEY_SCHEMA, _VALUE_SCHEMA = OPTIONAL[Type.BYTES], REQUIRED[Type.BYTES]
 """The schemas of MirrorMaker 2's records, also for null values."""
 
 
+_OWN_MODULES = f"{__name__.partition('.')[0]}."
+"""The beginning of the names of modules with Kafka's own plugins."""
+
+
 class ByteReader(ByteArrayConverter):
     """Reads bytes with the schemas of MirrorMaker 2: only keys and null headers are optional."""
 
@@ -95,6 +99,10 @@ class WorkerRecordTransforms:
         self._readers = readers
         self._writers = writers
         self._errors = errors
+        used: list[object] = [*chain.plugins]
+        for converters in (readers, writers):
+            used += (converters.key, converters.value, converters.header)
+        self.may_wait = not all(type(each).__module__.startswith(_OWN_MODULES) for each in used)
 
     @property
     def metrics(self) -> ErrorMetrics:

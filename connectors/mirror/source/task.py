@@ -242,8 +242,9 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
         self.context.request_commit()
 
     def descriptor(self) -> int | None:
-        if self.context.transforms is not None:
-            return None  # They compute, and may wait, so the task needs a thread for itself.
+        transforms = self.context.transforms
+        if transforms is not None and transforms.may_wait:
+            return None
         return self._running().descriptor()
 
     def due_in_s(self) -> float:

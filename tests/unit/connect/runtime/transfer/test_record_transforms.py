@@ -16,7 +16,10 @@ from connect.runtime.error_handling.metrics import ErrorMetrics
 from connect.runtime.error_handling.tolerance import ErrorHandling, RecordErrors
 from connect.runtime.plugins.registry import PluginRegistry
 from connect.runtime.tasks.record_converters import NamedConverters
-from connect.runtime.transfer.record_transforms import make_record_transforms
+from connect.runtime.transfer.record_transforms import (
+    WorkerRecordTransforms,
+    make_record_transforms,
+)
 
 SMT = "org.apache.kafka.connect.transforms."
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -43,6 +46,18 @@ class CountedNote(InsertHeader):
         return Length().apply(record)
 
 
+def transforms(config: Mapping[str, str]) -> WorkerRecordTransforms:
+    plugins = PluginRegistry(discover=False)
+    plugins.register(Length)
+    plugins.register(CountedNote)
+    errors: RecordErrors[SourceRecord] = RecordErrors(
+        ErrorHandling(), ErrorMetrics(), lambda record: record.topic
+    )
+    return make_record_transforms(
+        plugins, NamedConverters(plugins), config, "mirror.transforms.", errors
+    )
+
+
 def change(
     stages: Mapping[str, Mapping[str, str]], value: bytes, extra: Mapping[str, str] = READS_JSON
 ) -> RawRecord | None:
@@ -55,16 +70,7 @@ def change(
         "predicates.null.type": f"{SMT}predicates.RecordIsTombstone",
         **extra,
     }
-    plugins = PluginRegistry(discover=False)
-    plugins.register(Length)
-    plugins.register(CountedNote)
-    errors: RecordErrors[SourceRecord] = RecordErrors(
-        ErrorHandling(), ErrorMetrics(), lambda record: record.topic
-    )
-    made = make_record_transforms(
-        plugins, NamedConverters(plugins), config, "mirror.transforms.", errors
-    )
-    _, transform = made.of_topic("t", "t")
+    _, transform = transforms(config).of_topic("t", "t")
     assert transform is not None
     return transform.apply(0, 7, RawRecord(5, b"k", value, ()))
 
@@ -109,3 +115,10 @@ def test_a_record_made_quickly_is_a_record() -> None:
     assert (moved.topic, made.topic) == ("u", "t")
     with pytest.raises(AttributeError):
         moved.topic = "w"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("own", "waits"), [({}, False), ({"transforms.x.type": "Length"}, True)])
+def test_only_transformations_of_ones_own_may_wait(own: Mapping[str, str], waits: bool) -> None:
+    """A task that waits needs a thread for itself."""
+    note = {f"transforms.x.{key}": value for key, value in NOTE.items()}
+    assert transforms({"transforms": "x", **note, **READS_JSON, **own}).may_wait is waits
