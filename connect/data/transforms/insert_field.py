@@ -62,13 +62,13 @@ class _InsertField(OnFields):
     )
 
     def take(self, config: ParsedConfig) -> None:
-        self._static = config.optional_string("static.value")
+        static = config.optional_string("static.value")
         values: dict[str, Callable[[ConnectRecord], Any]] = {
             "topic": attrgetter("topic"),
             "partition": attrgetter("partition"),
             "offset": _offset,
             "timestamp": attrgetter("timestamp_ms"),
-            "static": lambda _: self._static,
+            "static": lambda _: static,
         }
         self._insertions = [
             _insertion(text, what, value)
@@ -81,7 +81,7 @@ class _InsertField(OnFields):
         self._schemas = SchemaCache(self._extended)
         if not self._insertions:
             raise ConfigError("No field insertion configured")
-        if self._insertions[-1].what == "static" and self._static is None:
+        if self._insertions[-1].what == "static" and static is None:
             raise ConfigError(
                 "Invalid value null for configuration static.value: No value specified for static"
                 f" field: {self._insertions[-1].name}",
