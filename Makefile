@@ -38,8 +38,8 @@ TEST_STAMP := $(VENV)/.installed-for-tests
 DOCS_STAMP := $(VENV)/.installed-for-docs
 # Where the headers of MIT krb5 are (libkrb5-dev), the tests of Kerberos get their package, too.
 KERBEROS_STAMP := $(if $(shell command -v krb5-config 2>/dev/null),$(VENV)/.installed-for-kerberos)
-# What the project itself is installed from; the compiled part needs a C compiler, and is left out without.
-PROJECT := pyproject.toml setup.py $(wildcard connect/protocol/native/*)
+# What the project itself is installed from; the compiled parts need a C compiler, and are left out without.
+PROJECT := pyproject.toml setup.py $(wildcard connect/*/native/*)
 
 .PHONY: help install install-test brokers demo demo-cluster demo-spark check test slow security bench faults fuzz \
 	simulate mutants status golden docs lock lowest release audit clean
@@ -249,5 +249,5 @@ audit: install-test
 # The downloaded brokers stay: they are in the user's cache, shared by all checkouts.
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
-	rm -f connect/protocol/_native.*.so
+	rm -f connect/*/_native.*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
-"""The compiled part of the package. Everything else about it is in pyproject.toml.
+"""The compiled parts of the package. Everything else about it is in pyproject.toml.
 
-Without a compiler the package is built without it and works, more slowly. `PURE=1` builds without
+Without a compiler the package is built without them and works, more slowly. `PURE=1` builds without
 it where there is a compiler, for a wheel that installs everywhere.
 """
 
@@ -8,20 +8,31 @@ import os
 
 from setuptools import Extension, setup
 
-NATIVE = Extension(
-    "connect.protocol._native",
-    sources=[
-        f"connect/protocol/native/{name}.c" for name in ("module", "scan", "merge", "batch", "crc")
-    ],
-    depends=[f"connect/protocol/native/{name}.h" for name in ("batch", "crc", "functions")],
-    extra_compile_args=["-O3", "-std=c11"],
-    py_limited_api=True,
-    optional=True,
-)
+
+def _compiled(package: str, sources: tuple[str, ...], headers: tuple[str, ...] = ()) -> Extension:
+    folder = f"{package.replace('.', '/')}/native"
+    return Extension(
+        f"{package}._native",
+        sources=[f"{folder}/{name}.c" for name in sources],
+        depends=[f"{folder}/{name}.h" for name in headers],
+        extra_compile_args=["-O3", "-std=c11"],
+        py_limited_api=True,
+        optional=True,
+    )
+
+
+NATIVE = [
+    _compiled(
+        "connect.protocol",
+        ("module", "scan", "merge", "batch", "crc"),
+        ("batch", "crc", "functions"),
+    ),
+    _compiled("connect.data", ("module", "hash_order", "read_json", "write_json"), ("functions",)),
+]
 
 PURE = os.environ.get("PURE") == "1"
 
 setup(
-    ext_modules=[] if PURE else [NATIVE],
+    ext_modules=[] if PURE else NATIVE,
     options={} if PURE else {"bdist_wheel": {"py_limited_api": "cp311"}},
 )

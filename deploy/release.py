@@ -42,7 +42,7 @@ STEP_TIMEOUT_S = 1800.0
 _SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
 
-_HAS_NATIVE = "from connect.protocol.compiled import native; assert native is not None"
+_HAS_NATIVE = "from connect.protocol import _native; from connect.data import _native"
 
 
 class ReleaseError(ConnectError):
@@ -68,7 +68,11 @@ def build_wheel(sdist: Path, to: Path, *, compiled: bool = False) -> Path:
 
 def has_compiled_part(wheel: Path) -> bool:
     with zipfile.ZipFile(wheel) as archive:
-        return any(name.startswith("connect/protocol/_native.abi3") for name in archive.namelist())
+        names = archive.namelist()
+    return all(
+        any(name.startswith(f"connect/{package}/_native.abi3") for name in names)
+        for package in ("data", "protocol")
+    )
 
 
 def check_wheel(wheel: Path, version: str) -> list[str]:

@@ -6,10 +6,11 @@ in iteration order. A record's partition depends on its key's bytes, and so on t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from connect.data.compiled import native
 from connect.data.java_numbers import narrow
 
 __all__ = ["copied_order", "hash_order"]
@@ -24,8 +25,6 @@ _LOAD = 0.75
 _MOST = 1 << 16
 _SHORT_NAME = 64
 """The longest names whose hash is remembered, which bounds memory."""
-_FEW_NAMES = 64
-"""The most names whose order is remembered."""
 
 
 def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict[K, V]:
@@ -33,48 +32,28 @@ def hash_order(entries: Mapping[K, V], capacity: int = _DEFAULT_BUCKETS) -> dict
 
     If the hash of a key is unknown (structs, floats), the order stays as it is.
     """
-    if len(entries) < 2 or len(entries) > _MOST:
-        return dict(entries)
-    buckets = _power_of_two(capacity)
-    while len(entries) > buckets * _LOAD:
-        buckets *= 2
-    order = _KNOWN_ORDERS.get((buckets, *entries))
-    if order is None:
-        order = _new_order(entries, buckets)
-    return {key: entries[key] for key in order} if order else dict(entries)
+    ordered: dict[K, V] | None = None
+    if native is not None:
+        ordered = native.hash_order(entries, capacity)
+    if ordered is None:
+        ordered = {key: entries[key] for key in _order(entries, capacity)}
+    return ordered
 
 
-_KNOWN_ORDERS: dict[tuple[object, ...], Sequence[Any]] = {}
-"""By the number of buckets and the names; empty: they stay as they are. Records of one topic have
-the same names."""
-_MOST_ORDERS = 1024
-
-
-def _new_order(entries: Mapping[K, object], buckets: int) -> Sequence[K]:
-    order: Sequence[K] = _order(entries, buckets)
-    if list(entries) == order:
-        order = ()
-    # Only texts: an integer and a boolean can be equal, but have other places.
-    if len(entries) <= _FEW_NAMES and all(map(_is_short_name, entries)):
-        if len(_KNOWN_ORDERS) >= _MOST_ORDERS:
-            _KNOWN_ORDERS.clear()
-        _KNOWN_ORDERS[buckets, *entries] = order
-    return order
-
-
-def _order(keys: Iterable[K], buckets: int) -> list[K]:
+def _order(keys: Collection[K], capacity: int) -> Iterable[K]:
     """Return the keys in the order of the buckets; unchanged if the hash of a key is unknown."""
+    if len(keys) < 2 or len(keys) > _MOST:
+        return keys
+    buckets = _power_of_two(capacity)
+    while len(keys) > buckets * _LOAD:
+        buckets *= 2
     places = {}
     for key in keys:
         hashed = _hash(key)
         if hashed is None:
-            return list(keys)
+            return keys
         places[key] = (hashed ^ hashed >> 16) & (buckets - 1)
     return sorted(keys, key=places.__getitem__)
-
-
-def _is_short_name(key: object) -> bool:
-    return type(key) is str and len(key) <= _SHORT_NAME
 
 
 def copied_order(source_size: int, entries: Mapping[K, V]) -> dict[K, V]:

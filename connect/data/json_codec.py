@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias, Union
 
+from connect.data.compiled import native
 from connect.data.java_numbers import Float32, double_text, float_text
 from connect.errors import ConnectError, CorruptData
 
@@ -44,7 +45,6 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 """Java writes doubles between these without an exponent."""
 
 _NEEDS_ESCAPE = re.compile('[\\x00-\\x1f"\\\\\\ud800-\\udfff\\U00010000-\\U0010ffff]')
-_NEEDS_PAIR = re.compile("[\\ud800-\\udfff\\U00010000-\\U0010ffff]")
 _SHORT_ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
@@ -58,17 +58,18 @@ _SHORT_ESCAPES = {
 
 def encode(value: JsonValue) -> bytes:
     """Encode one value. Raises `ConnectError` for a type that JSON lacks."""
-    return _ANY.text(value).encode()
+    written: bytes | None = None if native is None else native.write_json(value, _number)
+    return _ANY.text(value).encode() if written is None else written
 
 
 def encode_plain(value: object) -> bytes | None:
     """Encode one value as `encode` does, if it and all that it contains are exactly dicts with
     texts as keys, lists, texts, integers, doubles, booleans, bytes and None. None: it is not."""
+    written: bytes | None = None if native is None else native.write_json(value, _number)
+    if written is not None:
+        return written
     try:
-        text = _QUICK.text(value)
-        if "\\u" in text or (not text.isascii() and _NEEDS_PAIR.search(text)):
-            text = _PLAIN.text(value)
-        return text.encode()
+        return _PLAIN.text(value).encode()
     except ConnectError:
         return None
 
@@ -106,10 +107,10 @@ class _Names(dict[str, str]):
 class _Writers(dict[type, Callable[[Any], str]]):
     """How values of each type are written. Other types are refused."""
 
-    def __init__(self, string: Callable[[str], str]) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._names = _Names()
-        self[str] = string
+        self[str] = _string
         self[int] = int.__repr__
         self[float] = _number
         self[bool] = self[type(None)] = _CONSTANTS.__getitem__
@@ -183,6 +184,4 @@ def _base64(value: bytes) -> str:
 
 
 _CONSTANTS: Mapping[bool | None, str] = {None: "null", True: "true", False: "false"}
-_QUICK = _Writers(encode_basestring)
-"""Writes texts as Python does: two escapes are others, of control characters and beyond U+FFFF."""
-_PLAIN, _ANY = _Writers(_string), _AllWriters(_string)
+_PLAIN, _ANY = _Writers(), _AllWriters()

@@ -18,6 +18,7 @@ from connect.config.definition import (
 from connect.config.types import invalid_value
 from connect.config.validators import OneOf
 from connect.data import json_codec
+from connect.data.compiled import native
 from connect.data.converters.base import CONVERTER_TYPE_KEY, Converter
 from connect.data.json_codec import JsonValue
 from connect.data.json_schema import schema_from_json, schema_to_json
@@ -29,11 +30,7 @@ __all__ = ["JsonConverter"]
 
 _SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=json_codec.refuse_constant)
-_PLAIN_DECODER: Final = json.JSONDecoder(parse_constant=json_codec.refuse_constant)
-"""Gives the values of data without a schema, but for integers beyond 64 bits."""
 _BLANK = " \t\r\n"
-_DIGITS_AS_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
-_LONG_DIGITS: Final = b"0" * 19
 
 
 class JsonConverter(Converter):
@@ -126,11 +123,9 @@ class JsonConverter(Converter):
     def from_bytes(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return SchemaAndValue(None, None)
-        if not self._enveloped and not _has_long_digits(data):
-            return SchemaAndValue(None, _parsed(data, _PLAIN_DECODER))
-        value = _parsed(data)
         if not self._enveloped:
-            return SchemaAndValue(None, from_json(None, value, self._options))
+            return SchemaAndValue(None, self._schemaless(data))
+        value = _parsed(data)
         schema = self._fixed_schema
         if schema is not None:
             return SchemaAndValue(schema, from_json(schema, value, self._options))
@@ -142,6 +137,12 @@ class JsonConverter(Converter):
             )
         schema = self._schema_of(value["schema"])
         return SchemaAndValue(schema, from_json(schema, value["payload"], self._options))
+
+    def _schemaless(self, data: bytes) -> object:
+        value: object = NotImplemented if native is None else native.read_json(data)
+        if value is NotImplemented:
+            value = from_json(None, _parsed(data), self._options)
+        return value
 
     def _schema_text(self, schema: Schema | None) -> str:
         if schema is None:
@@ -176,16 +177,11 @@ class JsonConverter(Converter):
             raise invalid_value("schema.content", text, str(error)) from error
 
 
-def _has_long_digits(data: bytes) -> bool:
-    """Return whether an integer in this JSON might not fit into Java's Long."""
-    return _LONG_DIGITS in data.translate(_DIGITS_AS_ZERO)
-
-
-def _parsed(data: bytes, decoder: json.JSONDecoder = _DECODER) -> JsonValue:
+def _parsed(data: bytes) -> JsonValue:
     """Return the first JSON value in these bytes, as Jackson reads it. Empty bytes are null."""
     try:
         text = data.decode().lstrip(_BLANK)
-        value: JsonValue = decoder.raw_decode(text)[0] if text else None
+        value: JsonValue = _DECODER.raw_decode(text)[0] if text else None
     except (ValueError, RecursionError) as error:
         raise CorruptData(
             "Converting byte[] to Kafka Connect data failed due to serialization error: "
