@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from connect.data import logical
 from connect.data.java_numbers import Float32, integer_of
 from connect.data.json_codec import JsonValue
-from connect.data.schema import INTEGER_BITS, ONE_CLASS, Schema, Type, java_class, type_of
+from connect.data.schema import INTEGER_BITS, Schema, Type, java_class, type_of
 from connect.data.struct import Struct
 from connect.errors import DataError
 
@@ -53,7 +53,7 @@ def to_json(schema: Schema | None, value: object, options: JsonOptions) -> JsonV
         raise DataError(
             "Conversion error: null value for field that is required and has no default value"
         )
-    if schema is not None and schema.name is None and type(value) is ONE_CLASS.get(schema.type):
+    if schema is not None and type(value) is schema.plain_class:
         return value  # type: ignore[return-value]
     if schema is not None and schema.name in _LOGICAL_TO_JSON:
         return _LOGICAL_TO_JSON[schema.name](schema, value, options)
@@ -121,7 +121,12 @@ def _name(key: JsonValue) -> str:
 def _struct_to_json(schema: Schema | None, value: Struct, options: JsonOptions) -> JsonValue:
     if value.schema is not schema and value.schema != schema:
         raise DataError("Mismatching schema.")
-    return {field.name: to_json(field.schema, member, options) for field, member in value.items()}
+    return {
+        field.name: member  # type: ignore[misc]
+        if type(member) is field.schema.plain_class
+        else to_json(field.schema, member, options)
+        for field, member in value.items()
+    }
 
 
 def _decimal_to_json(schema: Schema, value: object, options: JsonOptions) -> JsonValue:

@@ -20,7 +20,6 @@ from connect.errors import DataError
 
 __all__ = [
     "LOGICAL_TYPES",
-    "ONE_CLASS",
     "Field",
     "Schema",
     "SchemaAndValue",
@@ -75,13 +74,12 @@ _CLASSES: Final[Mapping[Type, type | tuple[type, ...]]] = {
     Type.MAP: dict,
 }
 
-ONE_CLASS: Final[Mapping[Type, type]] = {
+_PLAIN_CLASSES: Final[Mapping[Type, type]] = {
     Type.FLOAT64: float,
     Type.BOOLEAN: bool,
     Type.STRING: str,
     Type.BYTES: bytes,
 }
-"""Types of which every value of this class is valid, and its own JSON payload."""
 
 LOGICAL_TYPES: Final[Mapping[str, type]] = {
     "org.apache.kafka.connect.data.Decimal": decimal.Decimal,
@@ -118,6 +116,7 @@ class Schema:
         "name",
         "optional",
         "parameters",
+        "plain_class",
         "type",
         "value_schema",
         "version",
@@ -150,6 +149,8 @@ class Schema:
         self.key_schema = key_schema
         self.value_schema = value_schema
         self._by_name = {field.name: field for field in self.fields}
+        self.plain_class = _PLAIN_CLASSES.get(type) if name is None else None
+        """Every value of exactly this class is valid, and its own JSON payload. None: none is."""
         self._hash: int | None = None
 
     def field(self, name: str) -> Field | None:
@@ -211,7 +212,7 @@ class SchemaAndValue(NamedTuple):
 
 def validate(schema: Schema, value: object, location: str = "value") -> None:
     """Raise `DataError` if the value does not match the schema. `location` names it in errors."""
-    if schema.name is None and type(value) is ONE_CLASS.get(schema.type):
+    if type(value) is schema.plain_class:
         return
     if value is None:
         if schema.optional:

@@ -58,8 +58,8 @@ class Struct:
         has no value."""
         made = Struct(schema)
         values = self._values
-        made._values[: len(values)] = values
-        made._values[len(values) : len(values) + len(added)] = added
+        taken = len(values) + len(added)
+        made._values = [*values, *added, *made._values[taken:]]
         if None in values:
             for field, value in self.items():
                 if value is None:

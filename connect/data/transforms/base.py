@@ -186,8 +186,12 @@ class SchemaCache:
     def __init__(self, make: Callable[[Schema], Schema]) -> None:
         self._make = make
         self._made: OrderedDict[Schema, Schema] = OrderedDict()
+        self._last: tuple[Schema, Schema] | tuple[None, None] = (None, None)
 
     def get(self, source: Schema) -> Schema:
+        last, made_last = self._last
+        if made_last is not None and last is source:
+            return made_last
         made = self._made.get(source)
         if made is None:
             made = self._make(source)
@@ -196,6 +200,7 @@ class SchemaCache:
                 self._made.popitem(last=False)
         else:
             self._made.move_to_end(source)
+        self._last = (source, made)
         return made
 
 
