@@ -24,6 +24,7 @@ from kafka.protocol.producer import InitProducerIdResponse
 from api.rest import bodies
 from api.rest.json_text import MalformedBody
 from connect.config.properties import parse_properties
+from connect.data.converters.json import JsonConverter
 from connect.errors import ConfigError, CorruptData
 from connect.protocol import membership
 from connect.protocol.batches import BatchHeader, crc_matches, read_headers
@@ -222,6 +223,15 @@ def _properties(data: bytes) -> None:
     parse_properties(data.decode("iso-8859-1"))
 
 
+def _json_values(data: bytes) -> None:
+    """What is read as JSON, written, and read again is written alike."""
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, "value")
+    written = converter.to_bytes("t", converter.from_bytes("t", data).value)
+    if written is not None:
+        assert converter.to_bytes("t", converter.from_bytes("t", written).value) == written
+
+
 def _rest(data: bytes) -> None:
     for read in (
         bodies.create_request,
@@ -359,6 +369,11 @@ TARGETS: dict[str, Target] = {
         _offset,
         _CORRUPT,
         lambda: [_joined(offset_codec.encode_key("c", {"p": 1}), b'{"offset":5}')],
+    ),
+    "json_values": Target(
+        _json_values,
+        _CORRUPT,
+        lambda: [b'{"a":[1,-2.5e3,null,true,"\xc3\xa9\\n"],"b":{"c":12345678901234567890}}'],
     ),
     "membership": Target(_membership, (), _good_membership),
     "rest_bodies": Target(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from connect.config.definition import (
@@ -182,7 +182,7 @@ def _parsed(data: bytes) -> JsonValue:
     try:
         text = data.decode().lstrip(_BLANK)
         value: JsonValue = _DECODER.raw_decode(text)[0] if text else None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, InvalidOperation) as error:
         raise CorruptData(
             "Converting byte[] to Kafka Connect data failed due to serialization error: "
         ) from error
