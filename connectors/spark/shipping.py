@@ -30,9 +30,10 @@ def ship(context: SparkContext, directory: Path, cache: Path, *, frames: bool = 
         context.pythonExec = told or sys.executable
         return
     code = pack_code(directory)
-    context.addFile(str(code))
-    # addPyFile would also add it to this process's import path.
-    context._python_includes.append(code.name)  # type: ignore[union-attr]
+    # Unpacked: Python loads compiled modules, and keeps what it compiles, only in a directory.
+    # addPyFile would not unpack it, and would add it to this process's import path.
+    context.addArchive(f"{code}#{code.stem}")
+    context._python_includes.append(code.stem)  # type: ignore[union-attr]
     if told:
         context.pythonExec = told
     else:

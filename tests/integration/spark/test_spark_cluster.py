@@ -60,16 +60,18 @@ def cluster(python: Path, logs: Path) -> Iterator[SparkCluster]:
 
 
 def places(session: SparkSession) -> list[list[str]]:
-    """Of two tasks: their Python, and where it has our code and a package from."""
+    """Of two tasks: their Python, and where it has our code, a package and our compiled part
+    from."""
 
     # By value, as executors cannot import this module.
     def look(_: int) -> list[str]:
         import cramjam
 
         import connect
+        from connect.protocol import _native as compiled
         from connectors.mirror.spark import audit_executor as audit_work
 
-        files = [str(module.__file__) for module in (connect, audit_work, cramjam)]
+        files = [str(module.__file__) for module in (connect, audit_work, cramjam, compiled)]
         return [sys.executable, *map(os.path.abspath, files)]
 
     ask = F.udf(look, "array<string>").asNondeterministic()
@@ -109,7 +111,7 @@ def test_an_audit_ends_right_though_a_worker_is_killed_in_its_middle(
         wait_until(lambda: len(cluster.executors()) == 2, WAIT_S, "two executors")
         for interpreter, *files in places(session):
             assert Path(interpreter).parent == python
-            assert ["/spark-work-" in file for file in files] == [True] * 3, files
+            assert ["/spark-work-" in file for file in files] == [True] * 4, files
         with ThreadPoolExecutor(1) as thread:
             audit = thread.submit(lambda: list(spark_engine(session)(setup, ranges)))
             wait_until(lambda: busy(session) == 2, WAIT_S, "two tasks")
@@ -183,13 +185,13 @@ def test_an_archive_made_by_hand_and_a_python_that_is_there_both_serve(
         "spark.pyspark.python": "./mine/bin/python",
     }
     with session_on({"spark.master": cluster.url, **SMALL, **by_hand}) as session:
-        for interpreter, code, _, package in places(session):
+        for interpreter, code, _, package, _ in places(session):
             assert Path(interpreter).parent == python
             assert "/kafka-connect-mirror-" in code
             assert "/mine/packages/" in package
     there = {"spark.pyspark.python": sys.executable}
     with session_on({"spark.master": cluster.url, **SMALL, **there}) as session:
-        for interpreter, code, _, package in places(session):
+        for interpreter, code, _, package, _ in places(session):
             assert interpreter == sys.executable
             assert "/kafka-connect-mirror-" in code, "the driver's, though it is installed there"
             assert "/site-packages/" in package
