@@ -130,7 +130,7 @@ class StallDetector:
             return True
         node = self._nodes.get(partition.source_key)
         since = None if node is None else node.waits_since
-        return since is not None and self._loop.now() - since > self._silent_s
+        return since is not None and self._loop.polled_at - since > self._silent_s
 
     def _stall(
         self,

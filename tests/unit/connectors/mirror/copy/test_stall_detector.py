@@ -137,6 +137,17 @@ def test_a_large_response_over_a_slow_link_is_no_stall(watched: Watched) -> None
     assert "has not responded since" in str(watched.pass_by(7))
 
 
+def test_a_response_is_not_late_while_nobody_reads_it(watched: Watched) -> None:
+    """Slow transformations hold the thread, and what the broker sent waits in the socket."""
+    watched.loop.turn(0.0)
+    watched.node.waits_since = watched.loop.now()
+    watched.clock.advance(30)
+    watched.pass_by(1)
+    assert watched.source.asked == 0
+    watched.pass_by(1)
+    assert watched.source.asked == 2, "the sockets were polled since, and it is late"
+
+
 def test_a_limit_hides_no_records(watched: Watched) -> None:
     watched.throttle.holds = True
     assert watched.pass_by(5) is None
