@@ -144,16 +144,17 @@ class CopyListener:
     `acked`: ranges that are on the target, in source order per partition; under exactly-once only
     committed ones. `lost`: a loss, before anything is copied after it. `quarantined`: records that
     are in the quarantine. `found`: a partition's records from this source offset on, as many as
-    given, that a crash had left on the target. `committed`: a transaction was committed, and all
-    its ranges were passed to `acked`. `begun`: the start position of a partition that had none
-    (`begin`); the partition is not fetched before `let_copy`.
+    given, that a crash had left on the target. `committed`: a transaction was committed that stored
+    the source offsets of these partitions, and all its ranges were passed to `acked`. `begun`: the
+    start position of a partition that had none (`begin`); the partition is not fetched before
+    `let_copy`.
     """
 
     acked: OnAcked
     lost: Callable[[PartitionCopy, Loss], None] = lambda *_: None
     quarantined: Callable[[PartitionCopy, QuarantinedRecords], None] = lambda *_: None
     found: Callable[[PartitionCopy, int, int], None] = lambda *_: None
-    committed: Callable[[], None] = lambda: None
+    committed: Callable[[Sequence[PartitionCopy]], None] = lambda _: None
     begun: Callable[[PartitionCopy], None] | None = None
 
 

@@ -388,7 +388,11 @@ class MirrorSourceTask(BaseSourceTask[PartitionCopy]):
     def request_commit(self) -> Future[None]:
         return self._running().request_commit()
 
-    def _transaction_committed(self) -> None:
+    def _transaction_committed(self, stored: Sequence[PartitionCopy]) -> None:
+        # Of those with records the next pages tell.
+        without = [each.source for each in stored if each.source not in self._without_pages]
+        if without:
+            running(self._beginnings).stored(without)
         running(self._sync_writer).committed()
 
     def _write_pages_now_and_then(self) -> None:

@@ -285,10 +285,10 @@ class TransactionManager:
         self._life.on(Event.COMMITTED)
         self._reason = ""
         self._pace.committed(self._loop.now())
-        self._offsets.committed()
+        stored = self._offsets.committed()
         self._members.forget()
         self._uncommitted.pass_on(committed=True)
-        self._context.listener.committed()
+        self._context.listener.committed(stored)
         self._requests.end()
         why, self._renew_after = self._renew_after, None
         if why is not None:

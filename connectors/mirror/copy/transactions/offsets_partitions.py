@@ -196,8 +196,10 @@ class OffsetsPartitions:
         """Whether the target acknowledged every offset record of the open transaction."""
         return all(partition.stored for partition in self.all)
 
-    def committed(self) -> None:
-        """Handle the commit of the open transaction: its source offsets are stored."""
+    def committed(self) -> list[PartitionCopy]:
+        """Handle the commit of the open transaction. Returns the partitions whose source offsets
+        are stored with it."""
+        stored = [source for source, _ in self._storing]
         for source, position in self._storing:
             behind = source.behind_stored
             source.stored(position)
@@ -207,6 +209,7 @@ class OffsetsPartitions:
         self.members.clear()
         for partition in self.all:
             partition.next_transaction()
+        return stored
 
     def start_over(self) -> None:
         """Reset after an abort, or with a new producer."""

@@ -109,6 +109,8 @@ class Bench:
         self.on_lost: Callable[[PartitionCopy], None] = lambda _: None
         self.cut: list[TargetPartition] = []
         self.committed = 0
+        self.stored: list[int] = []
+        """The partitions whose source offsets the last transaction stored."""
         self.partitions: Collection[PartitionCopy] = [self.partition(n) for n in (0, 1)]
         link = SimpleNamespace(
             snapshot=ClusterSnapshot(partition_counts=MappingProxyType({OFFSETS: 1})),
@@ -142,8 +144,9 @@ class Bench:
             stored_position=100,
         )
 
-    def _told(self) -> None:
+    def _told(self, stored: Sequence[PartitionCopy]) -> None:
         self.committed += 1
+        self.stored = [partition.source[1] for partition in stored]
 
     # What transactions post.
 
@@ -580,6 +583,7 @@ def test_positions_that_moved_without_records_are_stored_on_request(bench: Bench
     bench.commit()
     assert done.done()
     assert one.stored_position == 150
+    assert bench.stored == [one.source[1]]
     assert bench.transactions.request().done(), "nothing is left to do"
 
 
