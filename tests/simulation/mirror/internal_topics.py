@@ -76,9 +76,10 @@ class InternalTopic:
             or (newest[record.key] == record.offset and record.value is not None)
         ]
 
-    def newest(self) -> dict[bytes, LogRecord]:
-        """The newest record of each key, without deleted keys."""
-        found = {record.key or b"": record for record in self.records}
+    def newest(self, before: int | None = None) -> dict[bytes, LogRecord]:
+        """The newest record of each key, of those before this offset, without deleted keys."""
+        end = self.end if before is None else before
+        found = {record.key or b"": record for record in self.records if record.offset < end}
         return {key: record for key, record in found.items() if record.value is not None}
 
 

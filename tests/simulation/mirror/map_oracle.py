@@ -55,10 +55,10 @@ class MapOracle:
         pages may replace the later session's, so the map may lead astray."""
         self.newest_sync: dict[TopicPartition, OffsetSync] = {}
 
-    def first_positions(self) -> dict[TopicPartition, int]:
-        """The numbers of those in the map's topic now."""
+    def first_positions(self, before: int | None = None) -> dict[TopicPartition, int]:
+        """The numbers of those in the map's topic now, or before this offset of it."""
         found: dict[TopicPartition, int] = {}
-        for record in self._map_topic.newest().values():
+        for record in self._map_topic.newest(before).values():
             key = parse_note_key(Note.START, record.key)
             if key is not None:
                 first = FirstPosition.decode(record.value or b"")

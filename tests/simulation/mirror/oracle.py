@@ -215,8 +215,10 @@ class Oracle:
         came_back = position == session.acked.get(key)
         if came_back or session.slow_map or session.disturbed or session.superseded:
             return
-        kept = self.map.first_positions().get(key)
-        if kept is None:
+        # A note that an ended worker left under way may arrive after its successor has read the
+        # topic, which cannot know of it then.
+        kept = self.map.first_positions(session.read_to).get(key)
+        if kept is None or key not in self.map.first_positions():
             return
         copied = max(kept, session.acked.get(key, 0))
         if self._sources[key].unexplained(copied, position) is not None:

@@ -57,17 +57,17 @@ class Session:
     notes: dict[TopicPartition, int] = field(default_factory=dict)
     """Where in the map's topic its notes of the owner are, by partition, until its task knows that
     they were read: its pages wait for that, its offsets do not."""
-    read_to: int = 0
-    """How far it has read the map's topic."""
+    read_to: int | None = None
+    """How far it has read the map's topic; None: it has not."""
     killed: bool = False
     acked: dict[TopicPartition, int] = field(default_factory=dict)
     """The number after the last one that the target acknowledged to it."""
     stored: dict[TopicPartition, int] = field(default_factory=dict)
     """The highest number that it stored as a source offset."""
 
-    def learn(self, read_to: int) -> None:
+    def learn(self, read_to: int | None) -> None:
         """Its task has taken a turn, and knows what was read of the map's topic before."""
-        self.notes = {key: at for key, at in self.notes.items() if at >= read_to}
+        self.notes = {key: at for key, at in self.notes.items() if at >= (read_to or 0)}
 
     def end(self) -> None:
         """Its process does not run any more."""
