@@ -54,6 +54,8 @@ class MapOracle:
         """Partitions of which a session wrote pages or offsets after a later one had begun: its
         pages may replace the later session's, so the map may lead astray."""
         self.newest_sync: dict[TopicPartition, OffsetSync] = {}
+        self.put_aside: dict[tuple[TopicPartition, int], Session] = {}
+        """(partition, number) of records in the quarantine -> the newest session that told so."""
 
     def first_positions(self, before: int | None = None) -> dict[TopicPartition, int]:
         """The numbers of those in the map's topic now, or before this offset of it."""
@@ -132,13 +134,21 @@ class MapOracle:
         for each in source.between(offset, source.end):
             if source.life and source.is_lost(each):
                 continue
-            found_copies = [copy.target for copy in copies.of.get(each, ()) if copy.seen]
-            if found_copies and max(found_copies) < place.offset:
+            seen = [copy for copy in copies.of.get(each, ()) if copy.seen]
+            newest = max((copy.target for copy in seen), default=place.offset)
+            if newest < place.offset and not self._put_aside_since(key, each, seen):
                 raise Finding(
                     f"{key}: the map sends a group from {offset} to {place.offset} of the target:"
-                    f" it skips source {each}, which is at {max(found_copies)}"
+                    f" it skips source {each}, which is at {newest}"
                 )
         return place
+
+    def _put_aside_since(self, key: TopicPartition, source: int, seen: Collection[Copy]) -> bool:
+        """Whether a later session than those that know these copies of the record put it aside: it
+        copied again what was before and after the record."""
+        aside = self.put_aside.get((key, source))
+        knowers = [self._knower(key, copy).number for copy in seen]
+        return aside is not None and aside.number > max(knowers)
 
     def last_copy(self, key: TopicPartition, source: int) -> Copy | None:
         """The copy of the latest session, and of that the last."""

@@ -337,11 +337,18 @@ class Oracle:
             f"{session.name} puts aside {key[0]}-{key[1]} {aside.first} to {aside.last}"
         )
         self._excuse_in_each(session, key, aside.first, aside.last + 1)
+        for life in self._lives(session, key):
+            for offset in range(aside.first, aside.last + 1):
+                self.map.put_aside[key, self._sources[key].number(offset, life)] = session
 
     def _excuse_in_each(self, session: Session, key: TopicPartition, first: int, end: int) -> None:
         """Of these offsets, in the log that the session has shown and in the present one."""
-        for life in sorted({session.lives[key], self._sources[key].life}):
+        for life in self._lives(session, key):
             self._excuse(key, life, first, end)
+
+    def _lives(self, session: Session, key: TopicPartition) -> list[int]:
+        """Those to which an offset that this session tells may belong."""
+        return sorted({session.lives[key], self._sources[key].life})
 
     def _excuse(self, key: TopicPartition, life: int, first: int, end: int) -> None:
         source = self._sources[key]
