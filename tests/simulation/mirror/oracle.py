@@ -143,13 +143,16 @@ class Oracle:
 
     def _begun_at(self, session: Session, key: TopicPartition, offset: int) -> int:
         """The number that a session takes this source offset for. Where it goes on it may not know
-        yet that the topic is another one."""
+        yet that the topic is another one; it does if it has told so."""
         source = self._sources[key]
         if source.life:
             stored = self._stored.get(key)
             kept = None if stored is not None else self.map.first_positions().get(key)
+            known = session.lives.get(key, 0)
             for number in (session.acked.get(key), stored, kept):
-                if number is not None and offset_of(number) == offset:
+                if number is None or life_of(number) < known:
+                    continue
+                if offset_of(number) == offset:
                     return number
         return source.number(offset)
 
