@@ -41,7 +41,9 @@ These cannot hold by design, and are left out, each for its reason:
 * `deleted`: after pages were deleted from the map's topic a translator that runs may know of later
   sessions than the workers; their pages count when it starts again. Until then it has the syncs
   only, and where these are deleted, too, checkpoints may go back. Where workers delete pages
-  before the source's log start, it may find older ones.
+  before the source's log start, it may find older ones. Workers write again the page that says
+  where the log of a re-created source begins, and then those of its copies: where these cannot be
+  written, checkpoints go back to that place.
 * A checkpoints topic that is compacted between a correction and the next round of group sync, with
   a start in between: the correction is not known as one any more. It is not compacted here.
 * `older_copies`: of a range that was copied twice, the map knows the later copy. If the target

@@ -526,9 +526,12 @@ class World:
     def _explained_by_deleted_records(self, partition: Partition, checkpoint: Checkpoint) -> bool:
         """Whether workers deleted pages of its offset that they know, as it expired, while the
         running task knows older ones of it, which somebody had deleted before; or the running task
-        knows an owner whose note somebody deleted, and leaves out pages of later ones."""
-        expired = partition.deleted and checkpoint.upstream_offset < partition.source.start
-        return expired or partition.disowned == self.starts
+        knows an owner whose note somebody deleted, and leaves out pages of later ones; or the page
+        that says where another log begins may be written again, and those after it not yet."""
+        offset = checkpoint.upstream_offset
+        expired = partition.deleted and offset < partition.source.start
+        begun = partition.deleted and partition.tells > 0 and offset not in partition.known
+        return expired or begun or partition.disowned == self.starts
 
     def sync(self) -> None:
         outcome = self.task.sync(self.target)
