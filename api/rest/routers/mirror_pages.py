@@ -42,7 +42,6 @@ from api.rest.models import json_bytes
 from api.rest.roles import Role
 from connect.clock import seconds_of
 from connect.errors import ConfigError
-from connectors.mirror.history import queries
 
 __all__ = ["router"]
 
@@ -110,6 +109,9 @@ def mirrors(request: Request, board: BoardDep) -> Response:
 
 def _summary(board: Board, view: MirrorView) -> FlowSummary:
     def recent() -> tuple[dict[str, Any] | None, list[dict[str, Any]], str | None]:
+        # SQLAlchemy takes a tenth of a worker's start, and is loaded with the first page instead.
+        from connectors.mirror.history import queries
+
         now_ms = board.clock.now_ms()
         try:
             found = queries.flow_rates(view.history, view.source, view.target, now_ms - _RECENT_MS)
@@ -157,6 +159,8 @@ def partition_detail(
     partition: Annotated[int, Path(ge=0, le=2**31 - 1)],
 ) -> Response:
     """One partition: its error with a remedy, its last copied ranges, lags and events."""
+    from connectors.mirror.history import queries
+
     for found in partitions_of(board.seen(view)):
         if (found[2].topic, found[2].partition) == (topic, partition):
             break
@@ -203,6 +207,8 @@ def series(
     points: Annotated[int, Query(ge=1, le=2_000)] = 300,
 ) -> Response:
     """Rate, lag and latency over the last hours, from the history."""
+    from connectors.mirror.history import queries
+
     end = board.clock.now_ms() // 10_000 * 10_000
     start = end - round(hours * _HOUR_MS)
     step, rows = queries.flow_series(view.history, view.source, view.target, start, end, points)
@@ -235,6 +241,8 @@ def events(
     request: Request, board: BoardDep, view: ViewDep, hours: Hours = 168, limit: Limit = 200
 ) -> Response:
     """The newest events of the history, newest first."""
+    from connectors.mirror.history import queries
+
     since = board.clock.now_ms() - round(hours * _HOUR_MS)
     rows = queries.flow_events(view.history, view.source, view.target, since, limit)
     return _tagged(request, FlowEvents(flow=view.name, events=[_event(row) for row in rows]))
@@ -251,6 +259,8 @@ def _event(row: dict[str, Any]) -> Event:
 @router.get("/{flow}/jobs", response_model=FlowJobs)
 def jobs(request: Request, board: BoardDep, view: ViewDep, limit: Limit = 20) -> Response:
     """The newest backfills, audits, archives and restores, newest first, with their progress."""
+    from connectors.mirror.history import queries
+
     now_ms = board.clock.now_ms()
     rows = queries.flow_jobs(view.history, view.source, view.target, limit)
     return _tagged(request, FlowJobs(flow=view.name, jobs=[_job(row, now_ms) for row in rows]))

@@ -115,6 +115,13 @@ def test_a_dedicated_run_without_stores_loads_neither_spark_nor_cryptography() -
     assert {*SPARK_PACKAGES, "cryptography"} & set(ended.stdout.split()) == set()
 
 
+def test_the_rest_api_loads_no_database_before_a_page_of_the_history_is_asked_for() -> None:
+    ended = run("-c", "import sys, api.rest.app; print(*sys.modules)")
+    assert ended.returncode == 0, ended.stderr
+    assert "api.rest.routers.mirror_pages" in ended.stdout.split()
+    assert {"sqlalchemy", "sqlite3"} & set(ended.stdout.split()) == set()
+
+
 @pytest.mark.parametrize(
     ("command", "lacking", "remedy"),
     [
