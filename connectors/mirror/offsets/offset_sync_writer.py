@@ -100,6 +100,8 @@ class OffsetSyncWriter:
         self._facts: dict[TopicPartition, LogIdentity] = {}
         self._without_facts: set[TopicPartition] = set()
         """Partitions whose facts were not written beside their offsets, as the topic was read."""
+        self._own_facts: set[TopicPartition] = set()
+        """Partitions whose facts this task has written: those of earlier tasks were compared."""
         self._starts = StoredStarts()
         if not (config.emit_offset_syncs_enabled or config.mirror_offset_map_enabled):
             return
@@ -402,20 +404,17 @@ class OffsetSyncWriter:
                 self._write_pages(reached, then)
 
     def _facts_of(self, reached: Iterable[Reached]) -> list[tuple[bytes, bytes | None]]:
-        """Return the facts to store; none while the topic is read, so that they are not mixed up
-        with those of an earlier task."""
-        known = [(each.source, each.facts) for each in reached if each.facts is not None]
+        """Return the facts to store. While the topic is read only those that replace this task's
+        own: the others are not to be mixed up with those of an earlier task. A partition that
+        leaves when the assignment changes, as the topic is read again, has facts to the end."""
         if not self._config.mirror_offset_map_enabled:
             return []
-        if self.facts() is None:
-            self._without_facts.update(source for source, _ in known)
-            return []
-        self._without_facts.difference_update(source for source, _ in known)
-        return [
-            (note_key(Note.FACTS, source), facts.encode())
-            for source, facts in known
-            if not self._map.owners.lost(source)
-        ]
+        known = {each.source: each.facts for each in reached if each.facts is not None}
+        left_out = set() if self.facts() is not None else known.keys() - self._own_facts
+        self._without_facts = self._without_facts - known.keys() | left_out
+        written = [key for key in known if key not in left_out and not self._map.owners.lost(key)]
+        self._own_facts.update(written)
+        return [(note_key(Note.FACTS, key), known[key].encode()) for key in written]
 
     def _written(
         self, future: Future[None], due: Sequence[DuePages], then: Callable[[], None]
@@ -439,6 +438,7 @@ class OffsetSyncWriter:
     def forget(self, key: TopicPartition) -> None:
         """Drop a partition that left and whose state is stored."""
         self._rules.pop(key, None)
+        self._own_facts.discard(key)
         self._map.forget(key)
 
     def close(self) -> None:

@@ -65,6 +65,12 @@ class Writing:
         noted = [value for key, value in records if key == note_key(Note.OWNER, T)]
         return [Owner.decode(value) for value in noted if value is not None]
 
+    def facts(self) -> LogIdentity | None:
+        """The newest facts of the partition's logs."""
+        records = self.topics.map.records.values()
+        noted = [value for key, value in records if key == note_key(Note.FACTS, T)]
+        return LogIdentity.decode(noted[-1]) if noted and noted[-1] is not None else None
+
     def place(self, offset: int) -> Place | None:
         """Where a reader of the whole topic sends groups."""
         store = OffsetMapStore(lambda _: {})
@@ -401,3 +407,34 @@ def test_what_is_handed_over_to_a_running_task_comes_with_the_facts_of_its_logs(
     known = made.sync_writer.facts()
     assert known is not None
     assert known[T] == facts
+
+
+def test_a_partition_that_leaves_while_the_topic_is_read_has_its_facts_to_the_end() -> None:
+    """The topic is read again when the assignment changes, while the last offset of a partition
+    that leaves is stored. Facts beside an earlier offset would not show the next task that the
+    source was created again meanwhile."""
+    made = Writing()
+    early, last = (
+        LogIdentity(end, end, 30, UUID(int=1), UUID(int=2), ((0, 0),), ((end - 1, 29),))
+        for end in (20, 25)
+    )
+
+    def commit(position: int, facts: LogIdentity) -> None:
+        made.sync_writer.prepare([Reached(T, position, 0, facts)])
+        made.worker.producer.deliver(1 << 30)
+
+    made.sync_writer.copied(T, [(0, 20)], 10)
+    made.own()
+    made.sync_writer.look_again()
+    commit(20, early)
+    assert made.facts() is None, "an earlier task's facts are not known yet"
+    made.read()
+    commit(20, early)
+    assert made.facts() == early
+    made.sync_writer.look_again()
+    commit(25, last)
+    assert made.sync_writer.facts() is None, "the topic is being read"
+    assert made.facts() == last
+    made.sync_writer.forget(T)
+    commit(20, early)
+    assert made.facts() == last, "another task may have it now"
