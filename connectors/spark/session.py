@@ -3,8 +3,9 @@
 A session costs a JVM, some seconds and some hundred megabytes, so it exists only while a user needs
 it. Nothing waits for it: a connector takes a lease, requests the session when it has work (`want`),
 releases it when it has none (`rest`), and is called when there is a session. One thread owns
-everything. It starts the JVM, checks it, restarts it with a growing backoff when the JVM or its
-master is lost, and stops it when it was idle for some time. `close` ends it with the process.
+everything. It starts the driver (`connectors.spark.drivers`), checks it, restarts it with a growing
+backoff when the driver or its master is lost, and stops it when it was idle for some time. `close`
+ends it with the process.
 
 A session is never taken from a user. If another one needs what it lacks, such as Spark's Kafka
 source, that user waits until all others have rested; then the session is restarted for all.
@@ -14,47 +15,34 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable, Mapping
 
-from pyspark import SparkContext
+import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import SparkSession
 
-from connect.cache_directory import cache_directory
 from connect.clock import SYSTEM_CLOCK, Deadline
 from connect.errors import ConfigError
 from connect.log_fields import without_log_fields
 from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricValue
-from connectors.spark.connector_jars import check_connector_jars
+from connectors.spark.drivers.classic import ClassicDriver
+from connectors.spark.drivers.driver import SparkDriver
+from connectors.spark.drivers.submitted import submitted_properties
 from connectors.spark.errors import SparkUnavailable, first_line
-from connectors.spark.jvm import (
-    SparkJvm,
-    forget_context,
-    hush_accumulators,
-    is_stopped,
-    stop_context,
-)
 from connectors.spark.properties import (
     DEFAULT_MASTER,
-    DRIVER_HOST,
     MASTER,
     check_spark_properties,
     has_kafka_connector,
     idle_timeout_s,
     is_local,
-    session_properties,
     spark_properties,
-    standalone_masters,
     worker_properties,
 )
 from connectors.spark.requirements import is_submitted
 from connectors.spark.session_lease import SessionNeeds, SessionSettings, SparkLease
 from connectors.spark.session_state import SESSION_READY, SparkPhase, SparkState
-from connectors.spark.shipping import ship
-from connectors.spark.submitted import SubmittedJvm, submitted_properties
 
 __all__ = [
     "SharedSession",
@@ -72,7 +60,6 @@ LOOK_S = 5.0
 START_TIMEOUT_S = 300.0
 """Time limit of a start. The first one may have to download the Kafka connector."""
 
-REACH_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 5.0
 RETRY_FIRST_S, RETRY_CAP_S = 2.0, 60.0
 
@@ -86,8 +73,7 @@ class SharedSession:
         self._leases: list[SparkLease] = []
         self._wanted: SessionSettings | None = None
         self._running: SessionSettings | None = None
-        self._jvm: SparkJvm | SubmittedJvm | None = None
-        self._context: SparkContext | None = None
+        self._driver: SparkDriver | None = None
         self._session: SparkSession | None = None
         self._state = SparkState(SparkPhase.UNUSED)
         self._closed = False
@@ -156,7 +142,7 @@ class SharedSession:
             lease.wanting = wanted
             ready = wanted and self._lends_to(lease)
             lease.holding = ready
-            starting = self._jvm if self._session is None and before != self._wanted else None
+            starting = self._driver if self._session is None and before != self._wanted else None
             ignored = sorted(key for key in given if given[key] != counting.get(key))
         if ignored:
             log.warning(
@@ -188,9 +174,9 @@ class SharedSession:
         with self._lock:
             self._closed = True
         self._loop.request_stop()
-        jvm = self._jvm
-        if jvm is not None and self._session is None:
-            jvm.close(timeout)  # Cancels a running start.
+        driver = self._driver
+        if driver is not None and self._session is None:
+            driver.abort(timeout)
         self._loop.stop(timeout)
         self._shut(SparkState(SparkPhase.STOPPED), timeout)
 
@@ -322,12 +308,11 @@ class SharedSession:
         if self._take_if_unsuited():
             self._shut(SparkState(SparkPhase.STARTING, self._state.master), CLOSE_TIMEOUT_S)
             return
-        jvm, context = self._jvm, self._context
-        assert jvm is not None
-        assert context is not None
-        if jvm.alive and not is_stopped(context):
+        assert self._driver is not None
+        lost = self._driver.why_lost()
+        if not lost:
             return
-        reason = f"lost: {jvm.last_words()}" if not jvm.alive else "lost: its master is gone"
+        reason = f"lost: {lost}"
         self._shut(SparkState(SparkPhase.FAILED, self._state.master, reason), CLOSE_TIMEOUT_S)
         raise SparkUnavailable(f"The Spark session was {reason}")
 
@@ -338,29 +323,29 @@ class SharedSession:
         given = wanted.given
         if is_submitted():
             given = {**given, **submitted_properties()}
-        props = session_properties(given, kafka=wanted.kafka, cache=cache_directory())
-        master = props[MASTER]
-        self._state = SparkState(SparkPhase.STARTING, master)
+        place = given.get(MASTER, DEFAULT_MASTER)
+        self._state = SparkState(SparkPhase.STARTING, place)
         try:
-            if (address := _reach(master)) and "SPARK_LOCAL_IP" not in os.environ:
-                props.setdefault(DRIVER_HOST, address)
-            self._launch(wanted, props)
+            driver = self._driver = _driver(wanted, given)
+            session = driver.start(Deadline(START_TIMEOUT_S))
+            with self._lock:
+                self._running, self._session = wanted, session
         except (SparkUnavailable, ConfigError) as error:
             if self._wanted != wanted and not self._closed:
                 self._shut(self._state, CLOSE_TIMEOUT_S)
                 # The next round starts a session with the current properties.
                 self._loop.wake()
                 return
-            self._fail(master, str(error))
+            self._fail(place, str(error))
             raise
         except Exception as error:
             reason = first_line(error)
-            self._fail(master, reason)
-            raise SparkUnavailable(f"Spark did not start on {master}: {reason}") from error
+            self._fail(place, reason)
+            raise SparkUnavailable(f"Spark did not start on {place}: {reason}") from error
         self._starts += 1
-        self._state = SparkState(SparkPhase.READY, master)
+        self._state = SparkState(SparkPhase.READY, place)
         SESSION_READY.set()
-        log.info("Spark %s is ready on %s", self._session_version(), master)
+        log.info("Spark %s is ready on %s", session.version, place)
         with self._lock:
             ready = [lease for lease in self._leases if lease.wanting and self._lends_to(lease)]
             for lease in ready:
@@ -373,26 +358,6 @@ class SharedSession:
         for lease in self._wanting():
             lease.on_failed()
 
-    def _launch(self, wanted: SessionSettings, props: dict[str, str]) -> None:
-        away = wanted.frames and not is_local(props[MASTER])
-        jvm: SparkJvm | SubmittedJvm
-        if is_submitted():
-            jvm = SubmittedJvm(props)
-        else:
-            jvm = SparkJvm(props, low_priority=wanted.background, own_directory=away)
-        self._jvm = jvm
-        jvm.start(Deadline(START_TIMEOUT_S))
-        check_connector_jars(props)
-        context = self._context = SparkContext(gateway=jvm.gateway, conf=jvm.conf)
-        hush_accumulators(context)
-        ship(context, jvm.directory, cache_directory(), frames=wanted.frames)
-        session = SparkSession(context)
-        with self._lock:
-            self._running, self._session = wanted, session
-
-    def _session_version(self) -> str:
-        return self._session.version if self._session is not None else ""
-
     def _ended(self, error: Exception) -> None:
         self.ended_by = error
         log.error("Spark cannot start: %s", error)
@@ -401,22 +366,20 @@ class SharedSession:
 
     def _shut(self, state: SparkState, timeout: float) -> None:
         with self._lock:
-            context, self._context, self._session = self._context, None, None
+            self._session = None
             for lease in self._leases:
                 lease.holding = False
         SESSION_READY.clear()
-        jvm, self._jvm = self._jvm, None
+        driver, self._driver = self._driver, None
         self._state = state
-        if context is not None and jvm is not None and jvm.alive:
-            stopping = threading.Thread(
-                target=stop_context, args=(context,), name="spark-stop", daemon=True
-            )
-            stopping.start()
-            stopping.join(timeout)
-        if jvm is not None:
-            jvm.close(timeout)
-        if context is not None:
-            forget_context(context)
+        if driver is not None:
+            driver.close(timeout)
+
+
+def _driver(wanted: SessionSettings, given: Mapping[str, str]) -> SparkDriver:
+    return ClassicDriver(
+        given, kafka=wanted.kafka, frames=wanted.frames, background=wanted.background
+    )
 
 
 def _check_master(who: str, given: Mapping[str, str], counting: Mapping[str, str]) -> None:
@@ -429,23 +392,6 @@ def _check_master(who: str, given: Mapping[str, str], counting: Mapping[str, str
             key=MASTER,
             value=named,
         )
-
-
-def _reach(master: str) -> str | None:
-    """Raise if no standalone master can be reached, because Spark itself would try for a minute and
-    report little. Returns this machine's address as the master sees it, for executors to connect
-    to."""
-    masters = standalone_masters(master)
-    reasons = []
-    for host, port in masters:
-        try:
-            with socket.create_connection((host, port), REACH_TIMEOUT_S) as connection:
-                return str(connection.getsockname()[0])
-        except OSError as error:
-            reasons.append(f"{host}:{port}: {error.strerror or error}")
-    if masters:
-        raise SparkUnavailable(f"Cannot reach the Spark master {master}: {', '.join(reasons)}")
-    return None
 
 
 _shared_lock = threading.Lock()

@@ -38,7 +38,8 @@ from connectors.mirror.spark.translate.map_breaks import map_breaks
 from connectors.mirror.spark.translate.translate import translate
 from connectors.spark import rdd
 from connectors.spark.arrow import collect, map_batches
-from connectors.spark.jvm import SparkJvm
+from connectors.spark.drivers.classic import ClassicDriver
+from connectors.spark.drivers.jvm import SparkJvm
 from connectors.spark.session import shared_session
 from tests.support.spark.session import session_on
 from tests.support.waiting import wait_until
@@ -69,7 +70,9 @@ class Use:
 
 
 def _processes() -> tuple[psutil.Process, psutil.Process]:
-    jvm = shared_session()._jvm
+    driver = shared_session()._driver
+    assert isinstance(driver, ClassicDriver)
+    jvm = driver.jvm
     assert isinstance(jvm, SparkJvm)
     assert jvm._process is not None
     return psutil.Process(), psutil.Process(jvm._process.pid)

@@ -260,7 +260,7 @@ def test_the_sandbox_lets_a_spark_session_have_the_lowest_priority(service: Serv
     (root / "etc/systemd/system/lower.service").write_text(unit)
     (root / "opt" / "lower.py").write_text(
         "import os, subprocess\n"
-        "from connectors.spark.jvm_command import lower_cpu_priority\n"
+        "from connectors.spark.drivers.jvm_command import lower_cpu_priority\n"
         "with subprocess.Popen(['cat'], stdin=-1, start_new_session=True) as child:\n"
         "    lower_cpu_priority(child.pid)\n"
         "    print('policy', os.sched_getscheduler(child.pid), flush=True)\n"

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from connect.clock import Deadline
-from connectors.spark.jvm import SparkJvm
+from connectors.spark.drivers.jvm import SparkJvm
 from tests.support.spark.session import START_S
 
 HOST = "127.0.0.1"

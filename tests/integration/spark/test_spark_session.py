@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from api.cli import spark_archive
 from connect.errors import ConfigError
+from connectors.spark.drivers.classic import ClassicDriver
+from connectors.spark.drivers.jvm import SparkJvm
 from connectors.spark.job_runner import PeriodicJob, PeriodicWork
-from connectors.spark.jvm import SparkJvm
 from connectors.spark.session import SharedSession, SparkPhase, shared_session
 from tests.support.spark.session import SPARK, START_S, ready_session, session_on
 from tests.support.waiting import wait_until
@@ -98,8 +99,9 @@ def test_the_session_ends_when_nobody_wants_it_and_comes_back_when_somebody_does
     props = {**SPARK, "mirror.spark.idle.timeout.ms": "1"}
     resting = shared.acquire("resting", props, wanted=False)
     keeping = shared.acquire("keeping", props)
-    jvm = shared._jvm
-    assert jvm is not None
+    driver = shared._driver
+    assert isinstance(driver, ClassicDriver)
+    jvm = driver.jvm
     try:
         assert resting.want() is spark
         resting.rest()
@@ -168,7 +170,7 @@ def test_without_a_master_a_job_computes_in_the_process_and_says_why() -> None:
 
 
 def test_no_java_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.spark.jvm.find_java", lambda **_: None)
+    monkeypatch.setattr("connectors.spark.drivers.jvm.find_java", lambda **_: None)
     shared = SharedSession()
     shared.acquire("test", SPARK)
     try:
@@ -268,7 +270,9 @@ def test_a_lost_driver_is_replaced(spark: SparkSession, capfd: pytest.CaptureFix
     counts: list[int] = []
     with job(lambda session: counts.append(session.range(3).count()), interval_s=0.5) as made:
         wait_until(lambda: made.status.runs, WAIT_S, "a run")
-        jvm = shared._jvm
+        driver = shared._driver
+        assert isinstance(driver, ClassicDriver)
+        jvm = driver.jvm
         assert isinstance(jvm, SparkJvm)
         assert jvm._process is not None
         jvm._process.kill()

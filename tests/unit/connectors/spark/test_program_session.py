@@ -16,7 +16,7 @@ from api.cli.program import EXIT_FAILED
 from connect.errors import ConfigError
 from connectors.spark import program_session as module
 from connectors.spark import requirements
-from connectors.spark import session as sessions
+from connectors.spark.drivers import classic
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.program_session import Patience, own_session
 from connectors.spark.requirements import SparkMissing
@@ -82,7 +82,7 @@ def test_what_no_try_can_mend_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -
     def refuse(_: str) -> None:
         raise ConfigError("not such a value", key="spark.archives")
 
-    monkeypatch.setattr(sessions, "_reach", refuse)
+    monkeypatch.setattr(classic, "_reach", refuse)
     with (
         pytest.raises(ConfigError, match="not such a value"),
         own_session("test", {}, patience=Patience(failed=600.0)),

@@ -30,8 +30,8 @@ from pyspark.sql import SparkSession
 
 from connect.clock import Deadline
 from connect.java_home import find_java
+from connectors.spark.drivers.jvm_command import driver_command, lower_cpu_priority, spark_home
 from connectors.spark.errors import SparkUnavailable, first_line
-from connectors.spark.jvm_command import driver_command, lower_cpu_priority, spark_home
 from connectors.spark.properties import properties_text
 from connectors.spark.requirements import NO_JAVA, TOO_NEW_JAVA
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from connectors.spark import jvm
+from connectors.spark.drivers import jvm
 
 
 @pytest.mark.parametrize(

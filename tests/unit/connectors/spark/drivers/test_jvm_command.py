@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.spark.class_archive import class_archive
-from connectors.spark.jvm_command import driver_command, lower_cpu_priority, spark_home
+from connectors.spark.drivers.jvm_command import driver_command, lower_cpu_priority, spark_home
 
 AUTOGROUP = Path("/proc/self/autogroup")
 JAVA, FILE = Path("/jre/bin/java"), Path("/dir/spark.properties")
