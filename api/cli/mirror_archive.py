@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from connectors.mirror.backfill.progress import JobProgress
     from connectors.mirror.backfill.scheduler import PartitionJob
     from connectors.mirror.history.jobs import JobHistory
+    from connectors.mirror.inspect.flow import DedicatedFlow
 
 __all__ = ["command", "main", "run_archive"]
 
@@ -88,9 +89,7 @@ def run_archive(arguments: argparse.Namespace) -> int:
     """Archive or restore. Returns the exit code. `output`: a format, or None."""
     from connectors.archive.errors import ArchiveRefused
     from connectors.mirror.backfill.errors import BackfillRefused
-    from connectors.spark.requirements import require_spark
 
-    require_spark()
     try:
         if arguments.verify is not None:
             return _verify(arguments)
@@ -102,17 +101,29 @@ def run_archive(arguments: argparse.Namespace) -> int:
         return EXIT_REFUSED
 
 
+def _flow(arguments: argparse.Namespace) -> DedicatedFlow:
+    """Return the flow. Raises `ConfigError` and `SparkMissing` if its archive cannot run here."""
+    from connectors.mirrormaker.flow_lookup import named_flow
+    from connectors.spark.properties import refuse_remote
+    from connectors.spark.requirements import is_submitted, require_spark
+
+    flow = named_flow(arguments.config, arguments.flow)
+    if not is_submitted():
+        refuse_remote(PROGRAM, flow.properties, "set spark.master instead")
+    require_spark(flow.properties)
+    return flow
+
+
 def _archive(arguments: argparse.Namespace) -> int:
     from api.cli.output.backfill import ProgressView
     from api.cli.processes.stop_signals import StopSignal
     from connectors.archive.session import ArchiveSession
     from connectors.archive.unpacking import Unpacking, read_schema
     from connectors.mirror.history.jobs import JobHistory
-    from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session
     from connectors.spark.properties import with_avro
 
-    flow = named_flow(arguments.config, arguments.flow)
+    flow = _flow(arguments)
     view = ProgressView()
     paths = {"value": arguments.value_schema, "key": arguments.key_schema}
     headed = not arguments.no_schema_ids
@@ -214,10 +225,9 @@ def _restore(arguments: argparse.Namespace) -> int:
     from connectors.mirror.backfill.scheduler import SchedulerOptions, urgent_first
     from connectors.mirror.backfill.session import BackfillSession
     from connectors.mirror.history.jobs import JobHistory
-    from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session, without_retries
 
-    flow = named_flow(arguments.config, arguments.flow)
+    flow = _flow(arguments)
     view = ProgressView()
     # Spark must not retry a task by itself, because the first run may still be sending.
     properties = without_retries(flow.properties)
@@ -269,10 +279,9 @@ def _verify(arguments: argparse.Namespace) -> int:
     from connectors.archive.store import ArchiveStore
     from connectors.archive.verify import verified
     from connectors.mirror.history.jobs import JobHistory
-    from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session
 
-    flow = named_flow(arguments.config, arguments.flow)
+    flow = _flow(arguments)
     pattern = chosen_topics(arguments)
     with ExitStack() as stack:
         spark = stack.enter_context(own_session(PROGRAM, flow.properties, frames=True))

@@ -141,9 +141,9 @@ def run_audit(arguments: argparse.Namespace) -> int:
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.requirements import require_spark
 
-    if arguments.engine == "spark":
-        require_spark(WITHOUT_SPARK)
     named = named_flow(arguments.config, arguments.flow)
+    if arguments.engine == "spark":
+        require_spark(named.properties, WITHOUT_SPARK)
     flow = _flow(named)
     with closing(JobHistory("audit", named.config)) as history:
         if arguments.mode == "ledger":

@@ -164,9 +164,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.requirements import require_spark
 
-    if arguments.engine == "spark" and not arguments.plan:
-        require_spark(WITHOUT_SPARK)
     flow = named_flow(arguments.config, arguments.flow)
+    if arguments.engine == "spark" and not arguments.plan:
+        require_spark(flow.properties, WITHOUT_SPARK)
     view = ProgressView()
     with ExitStack() as stack:
         gatherer = stack.enter_context(closing(ClusterSurvey(flow, _wish(arguments))))

@@ -79,7 +79,7 @@ def _packages(archive: Path, more: Sequence[str]) -> int:
 
 
 def _driver_classes() -> int:
-    require_spark()
+    require_spark({})
     from connectors.spark.class_archive import class_archive
     from connectors.spark.drivers.jvm_command import spark_home
     from connectors.spark.make_class_archive import make_class_archive

@@ -67,7 +67,14 @@ def open_frames(path: str | Path, flow: str | None = None) -> Iterator[MirrorFra
     # Imported here, because executors import this module and need neither.
     from connectors.mirrormaker.flow_lookup import named_flow
     from connectors.spark.program_session import own_session
+    from connectors.spark.properties import refuse_remote
 
     chosen = named_flow(Path(path), flow)
+    refuse_remote(
+        "open_frames",
+        chosen.properties,
+        "open the session with PySpark, and give it to MirrorFrames, for which the server needs "
+        "this program's dependencies and the file",
+    )
     with own_session("frames", chosen.properties, frames=True) as session:
         yield MirrorFrames(session, Path(path).resolve(), chosen.name)

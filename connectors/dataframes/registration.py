@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyspark  # noqa: F401 - before its parts
 from pyspark import SparkContext
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from connect.cache_directory import cache_directory
 from connect.errors import ConfigError
 from connectors.dataframes.data_source import KafkaMirrorDataSource
+from connectors.spark.drivers.session_kind import is_remote
 from connectors.spark.packages import pack_code
 from connectors.spark.properties import EXECUTOR_PYTHON, is_local
 from connectors.spark.shipping import ship
@@ -34,16 +35,11 @@ def register(session: SparkSession | ConnectSession) -> None:
     dependencies, on the driver's host and on executors. With Spark Connect, that is the server's
     Python, and the server reads the file that the option `config` names. Raises `ConfigError`.
     """
-    if _is_remote(session):
+    if is_remote(session):
         session.addArtifacts(str(pack_code(_directory())), pyfile=True)
     else:
         _ship(session.sparkContext)
     session.dataSource.register(KafkaMirrorDataSource)
-
-
-def _is_remote(session: Any) -> bool:
-    """Whether the session is one of Spark Connect."""
-    return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def _ship(context: SparkContext) -> None:

@@ -12,7 +12,7 @@ from connect.errors import ConfigError
 from connect.runtime.distributed.group_config import DistributedConfig
 from connect.runtime.plugins.registry import PluginRegistry
 from connectors.mirror import plugins as mirror_plugins
-from connectors.mirror.config.engine import copies_on_spark
+from connectors.mirror.config.engine import check_copy_session, copies_on_spark
 from connectors.mirror.source.connector import validate_source
 from connectors.mirrormaker.config.mm2_properties import MirrorMakerConfig
 from connectors.mirrormaker.config.precedence import MIRROR_CONNECTORS
@@ -74,6 +74,7 @@ def _check_spark(plans: Sequence[FlowPlan]) -> None:
         props = plan.connectors[SOURCE]
         given = spark_properties(props)
         check_spark_properties(given)
+        check_copy_session(props)
         if given or copies_on_spark(props):
             named[plan.name] = {SPARK_MASTER: DEFAULT_SPARK_MASTER, **given}
     (one, first), *others = named.items() if named else [("", {})]

@@ -2,8 +2,8 @@
 of Arrow batches on executors.
 
 `DataFrame.toArrow` leaves its socket to the garbage collector, and `DataFrame.mapInArrow` wants
-pandas, which neither of them uses. PyArrow is imported by the first call, because executors import
-this module and do not need PyArrow.
+pandas, which neither of them uses. With Spark Connect there is no such socket. PyArrow is imported
+by the first call, because executors import this module and do not need PyArrow.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import DataFrame
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType, local_connect_and_auth
+
+from connectors.spark.drivers.session_kind import is_remote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +44,8 @@ def collect(frame: DataFrame) -> pa.Table:
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    if is_remote(frame):
+        return frame.toArrow()
     batches: list[pa.RecordBatch] = []
     order: list[int] = []
     for batch in _batches(frame, order):
@@ -57,7 +61,15 @@ def arriving(frame: DataFrame) -> Generator[pa.RecordBatch, None, None]:
 
     A caller that stops early must cancel the query.
     """
-    return _batches(frame, [])
+    return _remote_batches(frame) if is_remote(frame) else _batches(frame, [])
+
+
+def _remote_batches(frame: Any) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the batches as the server sends them: in the order of the partitions."""
+    client = frame.sparkSession.client
+    for arrived in client.to_table_as_iterator(frame._plan.to_proto(client), {}):
+        if hasattr(arrived, "to_batches"):  # The schema comes, too.
+            yield from arrived.to_batches()
 
 
 def _batches(frame: DataFrame, order: list[int]) -> Generator[pa.RecordBatch, None, None]:

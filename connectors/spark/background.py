@@ -3,7 +3,8 @@
 A session on this machine starts a JVM, which takes seconds of the cores that the copies need. So a
 job uses a session that exists; it starts one on this machine only after the copies of the process
 have caught up once, and never without Java. Until then, and after a start that failed, the job
-computes in its process. A session on a cluster (`spark.master`) is started at once.
+computes in its process. A session on a cluster (`spark.master`,
+`spark.remote`) is started at once.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from typing import TYPE_CHECKING
 
 from connectors.spark.errors import SparkUnavailable
 from connectors.spark.properties import (
-    DEFAULT_MASTER,
-    MASTER,
     check_spark_properties,
-    is_local,
+    runs_here,
     spark_properties,
     start_delay_s,
     worker_properties,
@@ -61,7 +60,8 @@ class BackgroundSpark:
         self._long_s = long_s
         given = {**worker_properties(), **spark_properties(props)}
         check_spark_properties(given)
-        self._local = is_local(given.get(MASTER, DEFAULT_MASTER))
+        self._given = given
+        self._local = runs_here(given)
         self._start_delay_s = start_delay_s(props)
         self._lock = threading.Lock()
         self._closed = False
@@ -104,7 +104,7 @@ class BackgroundSpark:
             opened.close()
 
     def _why_in_process(self) -> str:
-        if (problem := why_no_spark()) is not None:
+        if (problem := why_no_spark(self._given)) is not None:
             return problem
         opened = self._opened
         if opened is not None and opened.state.phase is SparkPhase.FAILED:

@@ -10,6 +10,7 @@ Both may be temporary: a master may come back, and a download may succeed later.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ __all__ = ["SparkJobFailed", "SparkUnavailable", "first_line", "job_errors", "re
 _LONGEST = 400
 _WRAPPED = "Exception thrown in awaitResult"
 _DEEPEST = 8
+_RPC = re.compile(r"RPC that terminated with:\s+status = (\S+)\s+details = \"(.*)\"")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -47,6 +49,7 @@ def first_line(error: BaseException) -> str:
 def reason_in(text: str, otherwise: str) -> str:
     """Return the first line of `text`. If a Python traceback starts there, add its last line.
     `otherwise`: the result for an empty text."""
+    text = _rpc_details(text)
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
@@ -56,6 +59,12 @@ def reason_in(text: str, otherwise: str) -> str:
         raised = (each for each in lines[first + 1 :] if each[:1].strip())
         line = f"{line.removesuffix(_TRACEBACK)}{next(raised, '').strip()}"
     return line[:_LONGEST]
+
+
+def _rpc_details(text: str) -> str:
+    """Return what a failed request to a Spark Connect server says of its reason."""
+    found = _RPC.search(text)
+    return text if found is None else f"{found[1]}: {found[2]}"
 
 
 def _java_text(java: Any) -> str:
@@ -80,5 +89,9 @@ def job_errors(what: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise SparkJobFailed(f"{what} failed in Spark: {first_line(error)}") from error
+    except ValueError as error:
+        if "closed channel" not in str(error):
+            raise
+        raise SparkJobFailed(f"{what} failed: its session of Spark Connect has ended") from error
     except (ConnectionError, EOFError) as error:
         raise SparkJobFailed(f"{what} failed: the Spark driver's JVM has ended") from error

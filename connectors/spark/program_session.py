@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from connect.clock import Deadline
 from connectors.spark.errors import SparkUnavailable
-from connectors.spark.properties import MASTER
+from connectors.spark.properties import MASTER, REMOTE
+from connectors.spark.remote_address import REMOTE_SCHEME
 from connectors.spark.requirements import require_spark
 from connectors.spark.session import (
     CLOSE_TIMEOUT_S,
@@ -68,7 +69,7 @@ def own_session(
     include `instead`; `ConfigError` at once for invalid properties; `SparkMissing` at once without
     Java.
     """
-    require_spark(instead)
+    require_spark(props, instead)
     shared, ready = SharedSession(), threading.Event()
     try:
         lease = shared.acquire(who, props, kafka=kafka, frames=frames, on_ready=ready.set)
@@ -103,14 +104,19 @@ def _wait(
                 log.warning("retrying Spark on %s for %.0f s", state.master, patience.failed)
             # Let a running attempt end.
             if failed.expired():
-                raise SparkUnavailable(_given_up(state.reason, instead))
+                raise SparkUnavailable(_given_up(state.master, state.reason, instead))
         if not told and silent.expired():
             told = True
             log.warning("Waiting until Spark on %s answers", state.master)
         if whole.expired():
-            raise SparkUnavailable(_given_up(f"{state.master} did not answer in time", instead))
+            reason = f"{state.master} did not answer in time"
+            raise SparkUnavailable(_given_up(state.master, reason, instead))
 
 
-def _given_up(reason: str, instead: str) -> str:
-    remedy = f"Check that Spark can run there, or set another master in {MASTER}"
+def _given_up(place: str, reason: str, instead: str) -> str:
+    remedy = (
+        f"Check that the server runs, and its address in {REMOTE}"
+        if place.startswith(REMOTE_SCHEME)
+        else f"Check that Spark can run there, or set another master in {MASTER}"
+    )
     return f"Cannot use Spark: {reason}. {'; or '.join([remedy, *([instead] if instead else [])])}"

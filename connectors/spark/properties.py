@@ -17,6 +17,7 @@ from connect.config.definition import ConfigDef, ConfigKey, ConfigProblem, Impor
 from connect.config.types import ConfigType, invalid_value
 from connect.config.validators import Range, ValidList
 from connect.errors import ConfigError
+from connectors.spark.remote_address import REMOTE_SCHEME, remote_problem, shown_remote
 from connectors.spark.versions import avro_functions, kafka_connector
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "EXECUTOR_PYTHON",
     "IDLE_TIMEOUT",
     "MASTER",
+    "REMOTE",
     "START_DELAY",
     "check_spark_properties",
     "configure_worker",
@@ -34,9 +36,14 @@ __all__ = [
     "idle_timeout_s",
     "is_local",
     "not_permitted",
+    "place_of",
     "properties_text",
+    "refuse_remote",
+    "remote_of",
+    "runs_here",
     "session_properties",
     "spark_properties",
+    "sql_defaults",
     "standalone_masters",
     "start_delay_s",
     "with_avro",
@@ -184,17 +191,54 @@ def is_local(master: str) -> bool:
     return master.startswith("local") and not master.startswith("local-cluster")
 
 
+def remote_of(given: Mapping[str, str]) -> str:
+    """Return the address of the Spark Connect server; empty if `spark.remote` names none."""
+    return given.get(REMOTE, "").strip()
+
+
+def runs_here(given: Mapping[str, str]) -> bool:
+    """Whether the session with these properties computes on this machine, in a JVM of this
+    process."""
+    return not remote_of(given) and is_local(given.get(MASTER, DEFAULT_MASTER))
+
+
+def place_of(given: Mapping[str, str]) -> str:
+    """Return where the session with these properties computes, in a form for logs and metrics."""
+    remote = remote_of(given)
+    return shown_remote(remote) if remote else given.get(MASTER, DEFAULT_MASTER)
+
+
 def check_spark_properties(given: Mapping[str, str]) -> None:
     """Raise `ConfigError` for properties that no session can be created with."""
-    for key in (REMOTE, MASTER):
-        value = given.get(key, "")
-        if value and (key == REMOTE or value.startswith("sc://")):
-            raise ConfigError(
-                f"{key}={value}: Spark Connect is not supported, because the driver must run in "
-                "this process to cancel jobs and to send code to executors; set spark.master to "
-                "a standalone (spark://), YARN or Kubernetes (k8s://) master",
-                key=key,
-            )
+    remote, master = remote_of(given), given.get(MASTER, "").strip()
+    if master.startswith(REMOTE_SCHEME):
+        raise ConfigError(
+            f"{MASTER}={shown_remote(master)} is the address of a Spark Connect server: set "
+            f"{REMOTE} to it instead, and no {MASTER}",
+            key=MASTER,
+        )
+    if not remote:
+        return
+    if (problem := remote_problem(remote)) is not None:
+        raise ConfigError(f"Invalid value for {REMOTE}: {problem}", key=REMOTE)
+    if master:
+        raise ConfigError(
+            f"{REMOTE}={shown_remote(remote)} and {MASTER}={master} are both set, but a Spark "
+            f"Connect server has a master of its own: remove one of them",
+            key=REMOTE,
+        )
+
+
+def refuse_remote(what: str, given: Mapping[str, str], instead: str) -> None:
+    """Raise `ConfigError` if these properties name a Spark Connect server, through which this
+    cannot run. `instead`: what to do."""
+    remote = remote_of(given)
+    if remote:
+        raise ConfigError(
+            f"{what} cannot run through Spark Connect ({REMOTE}={shown_remote(remote)}), because "
+            f"it needs a Spark driver of this process: {instead}",
+            key=REMOTE,
+        )
 
 
 # Properties of size and pace: they name no code, host or file.
@@ -302,6 +346,11 @@ def session_properties(
     options = "spark.driver.extraJavaOptions"
     result[options] = f"{flags} {result.get(options, '')}".strip()
     return result
+
+
+def sql_defaults() -> dict[str, str]:
+    """Return the defaults that belong to a session, and not to its driver."""
+    return {key: value for key, value in _DEFAULTS.items() if key.startswith("spark.sql.")}
 
 
 def _add_packages(props: dict[str, str], kafka: bool, cache: Path) -> None:

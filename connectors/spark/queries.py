@@ -15,10 +15,12 @@ from uuid import uuid4
 
 import pyspark  # noqa: F401 - before its parts
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connect.clock import SYSTEM_CLOCK
 from connect.metrics.registry import MetricValue
+from connectors.spark.drivers.job_groups import begin_jobs, cancel_jobs
 from connectors.spark.errors import SparkJobFailed, SparkUnavailable, first_line, job_errors
 from connectors.spark.session import SharedSession, SparkLease, shared_session
 from connectors.spark.session_state import LONG_S, SparkState
@@ -120,7 +122,7 @@ class SparkQueries:
                 timer.daemon = True
                 timer.start()
             with job_errors(what):
-                session.sparkContext.setJobGroup(self._group, self.name, interruptOnCancel=True)
+                begin_jobs(session, self._group, self.name)
                 yield
         except Exception as raised:
             error = raised
@@ -137,12 +139,8 @@ class SparkQueries:
         session = self._running
         if session is not None:
             try:
-                context = session.sparkContext._jsc.sc()
-                if for_good:
-                    context.cancelJobGroupAndFutureJobs(self._group)
-                else:
-                    context.cancelJobGroup(self._group)
-            except (Py4JError, OSError) as error:
+                cancel_jobs(session, self._group, for_good=for_good)
+            except (Py4JError, OSError, PySparkException) as error:
                 _LOG.debug("%s could not be cancelled: %s", self.name, first_line(error))
 
     def close(self) -> None:

@@ -1,11 +1,11 @@
 """The one Spark session of this process: started in the background when needed, and shared.
 
-A session costs a JVM, some seconds and some hundred megabytes, so it exists only while a user needs
-it. Nothing waits for it: a connector takes a lease, requests the session when it has work (`want`),
-releases it when it has none (`rest`), and is called when there is a session. One thread owns
-everything. It starts the driver (`connectors.spark.drivers`), checks it, restarts it with a growing
-backoff when the driver or its master is lost, and stops it when it was idle for some time. `close`
-ends it with the process.
+A session costs a JVM, some seconds and some hundred megabytes (or a share of a Spark Connect
+server), so it exists only while a user needs it. Nothing waits for it: a connector takes a lease,
+requests the session when it has work (`want`), releases it when it has none (`rest`), and is called
+when there is a session. One thread owns everything. It starts the driver
+(`connectors.spark.drivers`), checks it, restarts it with a growing backoff when the driver or its
+master is lost, and stops it when it was idle for some time. `close` ends it with the process.
 
 A session is never taken from a user. If another one needs what it lacks, such as Spark's Kafka
 source, that user waits until all others have rested; then the session is restarted for all.
@@ -28,15 +28,18 @@ from connect.loop import BackgroundLoop, Backoff, OnError
 from connect.metrics.registry import MetricValue
 from connectors.spark.drivers.classic import ClassicDriver
 from connectors.spark.drivers.driver import SparkDriver
+from connectors.spark.drivers.remote import RemoteDriver
 from connectors.spark.drivers.submitted import submitted_properties
 from connectors.spark.errors import SparkUnavailable, first_line
 from connectors.spark.properties import (
-    DEFAULT_MASTER,
     MASTER,
+    REMOTE,
     check_spark_properties,
     has_kafka_connector,
     idle_timeout_s,
-    is_local,
+    place_of,
+    remote_of,
+    runs_here,
     spark_properties,
     worker_properties,
 )
@@ -136,8 +139,7 @@ class SharedSession:
                 counting,
                 kafka or has_kafka_connector(counting) or (before is not None and before.kafka),
                 frames or (before is not None and before.frames),
-                all(each.needs.background for each in self._leases)
-                and is_local(counting.get(MASTER, DEFAULT_MASTER)),
+                all(each.needs.background for each in self._leases) and runs_here(counting),
             )
             lease.wanting = wanted
             ready = wanted and self._lends_to(lease)
@@ -323,7 +325,8 @@ class SharedSession:
         given = wanted.given
         if is_submitted():
             given = {**given, **submitted_properties()}
-        place = given.get(MASTER, DEFAULT_MASTER)
+            given.pop(REMOTE, None)
+        place = place_of(given)
         self._state = SparkState(SparkPhase.STARTING, place)
         try:
             driver = self._driver = _driver(wanted, given)
@@ -377,13 +380,15 @@ class SharedSession:
 
 
 def _driver(wanted: SessionSettings, given: Mapping[str, str]) -> SparkDriver:
+    if remote_of(given):
+        return RemoteDriver(given, kafka=wanted.kafka)
     return ClassicDriver(
         given, kafka=wanted.kafka, frames=wanted.frames, background=wanted.background
     )
 
 
 def _check_master(who: str, given: Mapping[str, str], counting: Mapping[str, str]) -> None:
-    named, used = (each.get(MASTER, DEFAULT_MASTER) for each in (given, counting))
+    named, used = (place_of(each) for each in (given, counting))
     if named != used:
         raise ConfigError(
             f"{who} names the Spark master {named}, but others of this process use {used}, and a "

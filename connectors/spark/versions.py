@@ -12,6 +12,7 @@ from pathlib import Path
 
 __all__ = [
     "PYSPARK_REQUIREMENT",
+    "SUPPORTED",
     "avro_functions",
     "kafka_connector",
     "pyspark_version",
@@ -22,7 +23,9 @@ __all__ = [
 PYSPARK_REQUIREMENT = "pyspark>=4.0.0,<4.2"
 """As pip reads it. Both 4.0 and 4.1 are tested."""
 
-_SUPPORTED = ("4.0.", "4.1.")
+SUPPORTED = ("4.0.", "4.1.")
+"""How the versions of Spark begin that this program works with."""
+
 _TABLE_PACKAGES = {
     ("delta", "4.0"): "io.delta:delta-spark_2.13:4.0.0",
     ("delta", "4.1"): "io.delta:delta-spark_4.1_2.13:4.1.0",
@@ -72,7 +75,7 @@ def unsuitable_version() -> str | None:
     version = pyspark_version()
     if version is None:
         return None
-    if not version.startswith(_SUPPORTED):
+    if not version.startswith(SUPPORTED):
         return (
             f"PySpark {version} is installed, but this program needs 4.0 or 4.1: run "
             f"pip install '{PYSPARK_REQUIREMENT}'"

@@ -131,8 +131,8 @@ CHECKPOINT_CONFIG_DEF: ConfigDef = BASE_CONFIG_DEF.extended(
             Importance.LOW,
             "With `mirror.translation.engine=auto`: minimum number of group offsets in a round "
             "that is translated on Spark. Smaller rounds cost less in the process. 0: always use "
-            "Spark, which is the default if the flow's `spark.master` names a cluster. Not a key "
-            "of MirrorMaker 2.",
+            "Spark, which is the default if the flow's `spark.master` or `spark.remote` names a "
+            "cluster. Not a key of MirrorMaker 2.",
         ),
         SPARK_IDLE_TIMEOUT,
         *HISTORY_KEYS,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from connect.config.definition import ConfigKey, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import OneOf
-from connectors.spark.properties import MASTER, is_local
+from connectors.spark.properties import MASTER, is_local, refuse_remote, remote_of
 
-__all__ = ["ENGINE", "copies_on_spark", "names_cluster"]
+__all__ = ["ENGINE", "check_copy_session", "copies_on_spark", "names_cluster"]
 
 ENGINE = ConfigKey(
     "mirror.engine",
@@ -19,7 +19,8 @@ ENGINE = ConfigKey(
     Importance.MEDIUM,
     "Engine that copies records: `worker`: threads of the workers; `spark`: Spark tasks, "
     "configured by `spark.*`; `auto`: Spark tasks if the flow's `spark.master` names a cluster, "
-    "else the workers. Each continues where the other stopped. Not a key of MirrorMaker 2.",
+    "else the workers (also with `spark.remote`, through which records cannot be copied). Each "
+    "continues where the other stopped. Not a key of MirrorMaker 2.",
 )
 
 
@@ -27,10 +28,23 @@ def copies_on_spark(props: Mapping[str, str]) -> bool:
     """Whether Spark copies the flow with these connector properties. The worker's own `spark.*`
     do not count, so every worker of a group says the same."""
     engine = props.get(ENGINE.name, "auto").strip()
-    return names_cluster(props) if engine == "auto" else engine == "spark"
+    if engine == "auto":
+        return names_cluster(props) and not remote_of(props)
+    return engine == "spark"
 
 
 def names_cluster(props: Mapping[str, str]) -> bool:
-    """Whether the flow's `spark.master` names a cluster, and not this process."""
+    """Whether the flow's `spark.master` or `spark.remote` names a cluster, and not this process."""
     master = props.get(MASTER, "").strip()
-    return bool(master) and not is_local(master)
+    return bool(remote_of(props)) or (bool(master) and not is_local(master))
+
+
+def check_copy_session(props: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if Spark is to copy a flow with these properties, `spark.*` of its worker
+    included, through Spark Connect."""
+    if copies_on_spark(props):
+        refuse_remote(
+            f"The copy of records with {ENGINE.name}=spark",
+            props,
+            f"set {ENGINE.name}=worker, or {MASTER} instead of spark.remote",
+        )

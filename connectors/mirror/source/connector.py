@@ -18,7 +18,7 @@ from connect.log_fields import add_log_fields
 from connect.plugin import AlteredOffset, SourcePartition, SourceTask, TransferTask
 from connectors.mirror.background.status_messages import StatusMessages
 from connectors.mirror.config import clients as client_configs
-from connectors.mirror.config.engine import copies_on_spark
+from connectors.mirror.config.engine import check_copy_session, copies_on_spark
 from connectors.mirror.config.former_names import former_names
 from connectors.mirror.config.rate_limits import RATE_NAMES
 from connectors.mirror.config.source import SOURCE_CONFIG_DEF, SourceConfig, assigned_partitions
@@ -41,6 +41,7 @@ from connectors.mirror.topics.forwarding_admin import forwarding_admin_class
 from connectors.mirror.topics.provenance_topic import release
 from connectors.mirror.topics.refresh import TopicRefresh
 from connectors.mirror.topics.selection import TopicPartition, encode_partitions
+from connectors.spark.properties import worker_properties
 from connectors.spark.requirements import SparkMissing, missing_pyspark
 
 __all__ = [
@@ -152,6 +153,7 @@ class MirrorSourceConnector(FlowConnector):
         cls, task_config: Mapping[str, str]
     ) -> type[SourceTask] | type[TransferTask]:
         if copies_on_spark(task_config):
+            check_copy_session({**worker_properties(), **task_config})
             if (problem := missing_pyspark()) is not None:
                 raise SparkMissing(problem)
             # Import it only here, because PySpark takes memory that workers without it can save.

@@ -11,15 +11,14 @@ copied unchanged. Nothing is ever deleted. Source: KIP-382 and Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from connect.clients.librdkafka.acls import Acl
 from connectors.mirror.settings.plans import ConfigRow, Plan, PropertyRow
-from connectors.mirror.spark.tables import ACLS, CONFIGS, PROPERTIES, TOPICS, arrow_table
+from connectors.mirror.spark.tables import ACLS, CONFIGS, PROPERTIES, TOPICS, table_frame
 from connectors.spark.arrow import collect
 
 __all__ = ["acl_plan", "acl_plan_on_spark", "config_changes", "config_changes_on_spark"]
@@ -37,10 +36,10 @@ def config_changes_on_spark(
 ) -> Plan:
     """Compute the same as `connectors.mirror.settings.plans.config_changes`."""
     changes = config_changes(
-        _frame(session, CONFIGS, source),
-        _frame(session, CONFIGS, target),
-        _frame(session, TOPICS, topics),
-        _frame(session, PROPERTIES, properties),
+        table_frame(session, CONFIGS, source),
+        table_frame(session, CONFIGS, target),
+        table_frame(session, TOPICS, topics),
+        table_frame(session, PROPERTIES, properties),
     )
     return list(collect(changes).to_pylist())
 
@@ -50,9 +49,9 @@ def acl_plan_on_spark(
 ) -> Plan:
     """Compute the same as `connectors.mirror.settings.plans.acl_plan`."""
     plan = acl_plan(
-        _frame(session, ACLS, source),
-        _frame(session, ACLS, target),
-        _frame(session, TOPICS, topics.items()),
+        table_frame(session, ACLS, source),
+        table_frame(session, ACLS, target),
+        table_frame(session, TOPICS, topics.items()),
     )
     return list(collect(plan).to_pylist())
 
@@ -124,9 +123,3 @@ def acl_plan(source: DataFrame, target: DataFrame, topics: DataFrame) -> DataFra
         *_ENTRY,
         F.expr("coalesce(left_out, if(there is null, 'create', 'exists'))").alias("outcome"),
     )
-
-
-def _frame(
-    session: SparkSession, schema: StructType, rows: Iterable[Sequence[object]]
-) -> DataFrame:
-    return session.createDataFrame(arrow_table(schema, rows))

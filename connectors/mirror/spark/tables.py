@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -35,6 +36,7 @@ __all__ = [
     "TOPICS",
     "arrow_schema",
     "arrow_table",
+    "table_frame",
 ]
 
 
@@ -195,11 +197,18 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def arrow_table(schema: StructType, rows: Iterable[Sequence[object]]) -> pa.Table:
-    """Convert rows (tuples in the order of the schema's columns) to an Arrow table for
-    `SparkSession.createDataFrame`."""
+    """Convert rows (tuples in the order of the schema's columns) to an Arrow table."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema.fields)
     target = arrow_schema(schema)
     arrays = [
         pa.array(column, type=field.type) for column, field in zip(columns, target, strict=True)
     ]
     return pa.table(arrays, schema=target)
+
+
+def table_frame(
+    session: SparkSession, schema: StructType, rows: Iterable[Sequence[object]]
+) -> DataFrame:
+    """Return rows as a data frame. Raises Spark's errors."""
+    # With the schema, because Spark Connect infers none from a table without rows.
+    return session.createDataFrame(arrow_table(schema, rows), schema)

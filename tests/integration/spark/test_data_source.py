@@ -240,17 +240,6 @@ finally:
 """
 
 
-@pytest.fixture
-def connect_packages(tmp_path: Path) -> Path:
-    """A folder with the packages of Spark Connect's client."""
-    folder = tmp_path / "packages"
-    install = ["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
-    lock = str(CHECKOUT / "requirements-spark-connect.lock")
-    command = [sys.executable, *install, "--target", str(folder), "-r", lock]
-    subprocess.run(command, check=True, timeout=WAIT_S)
-    return folder
-
-
 @pytest.mark.slow
 def test_it_works_over_spark_connect(
     source_cluster: KafkaCluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +12,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from connectors.mirror.spark.tables import arrow_table
+from connectors.mirror.spark.tables import table_frame
 from connectors.spark import session as sessions
 from connectors.spark.session import SharedSession
+from tests.support.spark.connect_server import REMOTE_VARIABLE
 from tests.support.waiting import wait_until
 
 __all__ = [
@@ -29,7 +31,12 @@ __all__ = [
 
 # Tests use the session without a lease.
 _NO_LEASE = {"mirror.spark.idle.timeout.ms": "0"}
-SPARK = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **_NO_LEASE}
+_REMOTE = os.environ.get(REMOTE_VARIABLE)
+SPARK = {
+    **({"spark.remote": _REMOTE} if _REMOTE else {"spark.master": "local[2]"}),
+    "spark.sql.shuffle.partitions": "2",
+    **_NO_LEASE,
+}
 SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
 """On a cluster of this machine."""
 QUICK_JVM = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
@@ -84,4 +91,4 @@ def bare_python(directory: Path) -> Path:
 
 def frame(session: SparkSession, schema: StructType, rows: Iterable[Sequence[object]]) -> DataFrame:
     """Rows as tuples in the schema's order."""
-    return session.createDataFrame(arrow_table(schema, rows))
+    return table_frame(session, schema, rows)

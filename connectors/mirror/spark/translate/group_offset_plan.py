@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from connect.clients.groups.consumer_groups import Committed, GroupListing
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.checkpoints.group_offset_sync import Checkpoints, GroupPlan
-from connectors.mirror.spark.tables import CHECKPOINTS, TARGET_GROUPS, TARGET_OFFSETS, arrow_table
+from connectors.mirror.spark.tables import CHECKPOINTS, TARGET_GROUPS, TARGET_OFFSETS, table_frame
 from connectors.spark.arrow import collect
 
 __all__ = ["group_writes", "plan_on_spark"]
@@ -65,9 +65,9 @@ def plan_on_spark(
     ]
     found = collect(
         group_writes(
-            session.createDataFrame(arrow_table(CHECKPOINTS, rows)),
-            session.createDataFrame(arrow_table(TARGET_GROUPS, listed)),
-            session.createDataFrame(arrow_table(TARGET_OFFSETS, offsets)),
+            table_frame(session, CHECKPOINTS, rows),
+            table_frame(session, TARGET_GROUPS, listed),
+            table_frame(session, TARGET_OFFSETS, offsets),
         )
     )
     names = ("group", "topic", "partition", "offset", "metadata")

@@ -13,11 +13,13 @@ from contextlib import suppress
 from functools import reduce
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from connect.config.security import CLIENT_CONFIG_NAMES
 from connectors.mirror.offsets.map_notes import NEWEST_LOSS
+from connectors.spark.drivers.session_kind import is_remote
 
 __all__ = [
     "TopicTable",
@@ -177,10 +179,10 @@ class TopicTable:
         """Release the cached rows."""
         session, pieces = self._session, self._pieces
         self._pieces, self._end, self._session = [], 0, None
-        if session is None or session.sparkContext._jsc is None:
+        if session is None or not (is_remote(session) or session.sparkContext._jsc is not None):
             return
-        # The cache was lost with the JVM.
-        with suppress(Py4JError, OSError):
+        # The cache was lost with the session.
+        with suppress(Py4JError, OSError, PySparkException, ValueError):
             for piece in pieces:
                 piece.unpersist()
 

@@ -22,7 +22,8 @@ def places_on_spark(
 ) -> list[Place | None]:
     """Translate each offset with SYNCS and BREAKS, in order; None if a translation is not known.
     Raises Spark's errors."""
-    found = collect(translate(session, syncs, breaks, session.createDataFrame(_table(offsets))))
+    frame = session.createDataFrame(_table(offsets), GROUP_OFFSETS)
+    found = collect(translate(session, syncs, breaks, frame))
     places: list[Place | None] = [None] * len(offsets)
     columns = (
         found[name].to_pylist() for name in ("group", "downstream", "exact", "behind", "loss")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import GroupOffset, InProcessTranslator
-from connectors.mirror.spark.tables import PAGES, SYNCS, arrow_table
+from connectors.mirror.spark.tables import PAGES, SYNCS, table_frame
 from connectors.mirror.spark.translate.map_breaks import map_breaks
 from connectors.mirror.spark.translate.places import places_on_spark
 from connectors.spark.errors import SparkJobFailed, SparkUnavailable
@@ -48,14 +48,9 @@ class SparkRounds:
         try:
             session = self._queries.session()
             with self._queries.query(session, "Translating group offsets"):
-                pages = arrow_table(PAGES, self._local.pages(partitions))
-                syncs = arrow_table(SYNCS, self._local.syncs(partitions))
-                places = places_on_spark(
-                    session,
-                    session.createDataFrame(syncs),
-                    map_breaks(session.createDataFrame(pages)),
-                    offsets,
-                )
+                pages = table_frame(session, PAGES, self._local.pages(partitions))
+                syncs = table_frame(session, SYNCS, self._local.syncs(partitions))
+                places = places_on_spark(session, syncs, map_breaks(pages), offsets)
         except SparkUnavailable as error:
             self._say(f"in this process: {error}", logging.INFO)
             return RoundAnswer(self._local.places(offsets), False)

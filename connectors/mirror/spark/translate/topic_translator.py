@@ -19,7 +19,7 @@ from connect.clock import Deadline
 from connectors.mirror.offsets.last_translation import LastTranslation
 from connectors.mirror.offsets.translation import Place
 from connectors.mirror.offsets.translator import GroupOffset, TranslationTopics
-from connectors.mirror.spark.tables import BREAKS, SYNCS, arrow_table
+from connectors.mirror.spark.tables import BREAKS, SYNCS, table_frame
 from connectors.mirror.spark.translate.kafka_tables import (
     TopicTable,
     newest_pages,
@@ -91,8 +91,8 @@ class SparkTopicTranslator:
 
     def _tables(self, session: SparkSession, span: Span) -> tuple[DataFrame, DataFrame]:
         """Return SYNCS and BREAKS, including all records written before this call."""
-        syncs = session.createDataFrame(arrow_table(SYNCS, []))
-        breaks = session.createDataFrame(arrow_table(BREAKS, []))
+        syncs = table_frame(session, SYNCS, [])
+        breaks = table_frame(session, BREAKS, [])
         if self._topics.syncs in span:
             topic_id, beginning, end = span[self._topics.syncs]
             if self._loaded_to is None or end < self._loaded_to:

@@ -47,3 +47,19 @@ def test_a_wrong_file_is_named(
 ) -> None:
     assert main([file, *arguments]) == EXIT_CONFIG
     assert "A->B.enabled" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--to", "--restore", "--verify"])
+def test_a_spark_connect_server_is_refused_before_anything_starts(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mm2.properties"
+    servers = "A.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:1\n"
+    path.write_text(
+        f"clusters = A, B\n{servers}A->B.enabled = true\nspark.remote = sc://h/;token=hidden-token\n"
+    )
+    assert main([str(path), option, "x"]) == EXIT_CONFIG
+    said = capsys.readouterr().err
+    assert "connect-mirror-archive cannot run through Spark Connect (spark.remote=sc://h)" in said
+    assert "set spark.master instead" in said
+    assert "hidden-token" not in said

@@ -99,5 +99,5 @@ def test_the_longest_wait_is_the_property_s() -> None:
 
 
 def test_properties_that_no_session_can_be_made_of_are_refused_at_once() -> None:
-    with pytest.raises(ConfigError, match="Spark Connect"):
-        background({"spark.remote": "sc://host"}, copying=lambda _: True)
+    with pytest.raises(ConfigError, match="both set"):
+        background({**LOCAL, "spark.remote": "sc://host"}, copying=lambda _: True)

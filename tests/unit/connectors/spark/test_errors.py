@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from connectors.spark.errors import first_line, reason_in
+import pytest
+
+from connectors.spark.errors import SparkJobFailed, first_line, job_errors, reason_in
 
 STAGE = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 2.0 failed "
@@ -55,3 +57,22 @@ def test_a_wait_that_failed_is_told_by_its_cause() -> None:
     failed = JavaError(STAGE + "Python worker exited unexpectedly (crashed)\n\tat Worker.scala")
     waited = JavaError("org.apache.spark.SparkException: Exception thrown in awaitResult: ", failed)
     assert first_line(GatewayError(waited)) == STAGE + "Python worker exited unexpectedly (crashed)"
+
+
+def test_what_a_failed_request_to_a_spark_connect_server_says_is_its_reason() -> None:
+    text = (
+        "<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n"
+        '\tdetails = "failed to connect to all addresses; last error: refused"\n'
+        '\tdebug_error_string = "UNKNOWN: at 12:00"\n>'
+    )
+    assert reason_in(text, "RpcError") == (
+        "StatusCode.UNAVAILABLE: failed to connect to all addresses; last error: refused"
+    )
+
+
+def test_a_closed_session_of_spark_connect_fails_a_job() -> None:
+    reason = "The copy failed: its session of Spark Connect has ended"
+    with pytest.raises(SparkJobFailed, match=reason), job_errors("The copy"):
+        raise ValueError("Cannot invoke RPC on closed channel!")
+    with pytest.raises(ValueError, match="of ours"), job_errors("The copy"):
+        raise ValueError("a mistake of ours")

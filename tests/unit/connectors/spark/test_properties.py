@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from connect.config.properties import parse_properties
+from connect.config.secrets import without_secrets
 from connect.errors import ConfigError
 from connectors.spark.properties import (
     check_spark_properties,
     is_local,
+    place_of,
     properties_text,
+    refuse_remote,
+    runs_here,
     session_properties,
     spark_properties,
     standalone_masters,
@@ -109,10 +113,59 @@ def test_values_survive_the_properties_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"spark.remote": "sc://h:15002"}, {"spark.master": "sc://h:15002"}]
+    ("given", "key", "reason"),
+    [
+        (
+            {"spark.master": "sc://h:15002/;token=hidden-token"},
+            "spark.master",
+            "spark.master=sc://h:15002 is the address of a Spark Connect server: set spark.remote",
+        ),
+        (
+            {"spark.remote": "sc://h:15002/;token=hidden-token", "spark.master": "spark://m:7077"},
+            "spark.remote",
+            "spark.remote=sc://h:15002 and spark.master=spark://m:7077 are both set",
+        ),
+        ({"spark.remote": "local[2]"}, "spark.remote", "must be the address of a Spark Connect"),
+        ({"spark.remote": "sc:///;use_ssl=true"}, "spark.remote", "must be the address"),
+        ({"spark.remote": "sc://h/path"}, "spark.remote", "must be the address"),
+    ],
 )
-def test_spark_connect_is_refused_by_name(given: dict[str, str]) -> None:
-    (key,) = given
-    with pytest.raises(ConfigError, match=f"{key}=sc://h:15002: Spark Connect is not supported"):
+def test_addresses_of_no_session_are_refused_by_name(
+    given: dict[str, str], key: str, reason: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
         check_spark_properties(given)
-    check_spark_properties({"spark.master": "k8s://https://h:443", "spark.remote": ""})
+    assert raised.value.key == key
+    assert reason in str(raised.value)
+    assert "hidden-token" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "here", "place"),
+    [
+        ({}, True, "local[*]"),
+        ({"spark.master": "local[2]", "spark.remote": ""}, True, "local[2]"),
+        ({"spark.master": "k8s://https://h:443"}, False, "k8s://https://h:443"),
+        ({"spark.remote": "sc://h"}, False, "sc://h"),
+        ({"spark.remote": " sc://h:1/;token=hidden-token;use_ssl=true "}, False, "sc://h:1"),
+    ],
+)
+def test_a_session_has_a_place(given: dict[str, str], here: bool, place: str) -> None:
+    check_spark_properties(given)
+    assert runs_here(given) is here
+    assert place_of(given) == place
+
+
+def test_a_token_in_an_address_is_hidden_in_the_log() -> None:
+    place_of({"spark.remote": "sc://h/;use_ssl=true;token=5ecret-token"})
+    assert without_secrets("reached with 5ecret-token") == "reached with [hidden]"
+
+
+def test_what_needs_a_driver_is_refused_by_name() -> None:
+    refuse_remote("The archive", {"spark.master": "local[1]"}, "walk")
+    with pytest.raises(ConfigError) as raised:
+        refuse_remote("The archive", {"spark.remote": "sc://h/;token=hidden-token"}, "walk")
+    assert str(raised.value) == (
+        "The archive cannot run through Spark Connect (spark.remote=sc://h), because it needs a "
+        "Spark driver of this process: walk"
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from connectors.spark import requirements
 from connectors.spark.requirements import why_no_spark
 from connectors.spark.versions import (
     kafka_connector,
@@ -87,3 +88,19 @@ def test_a_spark_home_of_the_same_version_is_used(
     install(monkeypatch, tmp_path, "4.0.0")
     spark_home(monkeypatch, tmp_path, "4.0.0")
     assert unsuitable_version() is None
+
+
+def test_a_session_of_spark_connect_needs_its_client_s_packages_and_no_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setattr(requirements, "find_java", lambda before: None)
+    installed = {"pyspark", "pyarrow", "grpc", "grpc_status", "google.rpc"}
+    monkeypatch.setattr(requirements, "_is_installed", installed.__contains__)
+    remote = {"spark.remote": "sc://host"}
+    assert why_no_spark(remote) == (
+        "Spark needs the Python package pandas, which is not installed: run pip install 'pandas<3'"
+    )
+    installed.add("pandas")
+    assert why_no_spark(remote) is None
+    assert why_no_spark({}) == requirements.NO_JAVA

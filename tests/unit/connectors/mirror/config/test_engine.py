@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from connect.errors import ConfigError
 from connectors.mirror.config.checkpoint import CheckpointConfig
 from connectors.mirror.config.engine import copies_on_spark
 from connectors.mirror.source.connector import MirrorSourceConnector
@@ -27,12 +28,21 @@ def test_workers_copy_where_no_cluster_is_named(props: dict[str, str]) -> None:
     assert MirrorSourceConnector.task_class_for(props).__name__ == "MirrorSourceTask"
 
 
+def test_workers_copy_where_a_spark_connect_server_is_named() -> None:
+    props = {"spark.remote": "sc://host"}
+    assert not copies_on_spark(props)
+    assert MirrorSourceConnector.task_class_for(props).__name__ == "MirrorSourceTask"
+    with pytest.raises(ConfigError, match=r"cannot run through Spark Connect \(spark.remote=sc://"):
+        MirrorSourceConnector.task_class_for({**props, "mirror.engine": "spark"})
+
+
 @pytest.mark.parametrize(
     ("props", "least"),
     [
         ({}, 50_000),
         ({"spark.master": "local[2]"}, 50_000),
         ({"spark.master": CLUSTERS[0]}, 0),
+        ({"spark.remote": "sc://host"}, 0),
         ({"spark.master": CLUSTERS[0], "mirror.translation.spark.min.offsets": "10"}, 10),
     ],
 )

@@ -376,9 +376,19 @@ def test_the_values_of_secret_spark_properties_are_not_told() -> None:
     assert raised.value.value is None
 
 
-def test_spark_connect_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ConfigError, match="Spark Connect is not supported"):
-        plan_flows(of({"spark.remote": "sc://host"}))
+def test_a_flow_on_spark_connect_is_copied_by_its_workers() -> None:
+    plan = plan_flows(of({"spark.remote": "sc://host"}))[0]
+    assert not copies_on_spark(plan.connectors["MirrorSourceConnector"])
+
+
+def test_a_copy_through_spark_connect_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError) as raised:
+        plan_flows(of({"spark.remote": "sc://host", "mirror.engine": "spark"}))
+    assert str(raised.value) == (
+        "The copy of records with mirror.engine=spark cannot run through Spark Connect "
+        "(spark.remote=sc://host), because it needs a Spark driver of this process: set "
+        "mirror.engine=worker, or spark.master instead of spark.remote"
+    )
 
 
 @pytest.mark.parametrize(
