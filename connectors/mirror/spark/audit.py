@@ -18,7 +18,9 @@ from connectors.mirror.audit.engines import shares as dealt
 from connectors.mirror.audit.plan import AuditRange
 from connectors.mirror.spark.audit_executor import outcome_of, share_auditor, share_text
 from connectors.spark.arrow import arriving
+from connectors.spark.drivers.python_tasks import task_function
 from connectors.spark.errors import job_errors
+from connectors.spark.slots import slots_of
 
 __all__ = ["AUDITED_RANGES", "audit_frame", "spark_engine"]
 
@@ -30,6 +32,8 @@ AUDITED_RANGES = StructType(
     ]
 )
 """One row per range: the range and its `RangeResult`, as JSON, or an error."""
+
+_LEAST_TASKS = 2
 
 
 def spark_engine(session: SparkSession) -> AuditEngine:
@@ -51,9 +55,9 @@ def audit_frame(
 ) -> DataFrame:
     """Return AUDITED_RANGES of these ranges. Each run of the query audits them. `setup` is sent to
     tasks with its secrets, like the options of Spark's own Kafka source."""
-    # Send large ones as a broadcast, as PySpark does with large functions.
-    shares = [share_text(share) for share in dealt(ranges, session.sparkContext.defaultParallelism)]
-    # It reads the clusters, so Spark must not run it twice for one row.
-    work = F.udf(share_auditor(setup, shares), ArrayType(AUDITED_RANGES)).asNondeterministic()
+    # Executors come: of a cluster that has just started, there may be none yet.
+    tasks = max(_LEAST_TASKS, slots_of(session).running)
+    shares = [share_text(share) for share in dealt(ranges, tasks)]
+    work = task_function(session, share_auditor(setup, shares), ArrayType(AUDITED_RANGES))
     numbers = session.range(0, len(shares), 1, max(1, len(shares)))
     return numbers.select(F.explode(work(F.col("id").cast("int"))).alias("row")).select("row.*")

@@ -6,11 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from api.cli import mirror_audit
+from api.cli.program import EXIT_DIFFERENT, EXIT_FAILED
 from deploy.brokers import KafkaCluster
+from tests.support.flows.backfills import properties_file
 from tests.support.flows.mirrored import (
     MirroredFlow,
     running,
@@ -18,7 +22,7 @@ from tests.support.flows.mirrored import (
 )
 from tests.support.records.groups import commit, committed
 from tests.support.records.producing import numbered, produce
-from tests.support.records.topics import alter_topic, topic_config, unique
+from tests.support.records.topics import alter_topic, create_topic, topic_config, unique
 from tests.support.spark.connect_server import (
     REMOTE_VARIABLE,
     ConnectServer,
@@ -152,3 +156,38 @@ def test_the_server_shows_no_option_of_its_kafka_source(
     texts = [event.get("statementText", "") for event in server.events()]
     assert any('key: "subscribe"' in text and topic in text for text in texts)
     assert_hidden(server, done.stdout + done.stderr)
+
+
+def test_an_audit_runs_on_it(
+    flow: MirroredFlow, server: ConnectServer, connect_packages: Path, tmp_path: Path
+) -> None:
+    topic = flow.topic()
+    remote = create_topic(flow.target_servers, name=flow.remote(topic))
+    records = [replace(record, timestamp_ms=1_700_000_000_000) for record in numbered(500)]
+    produce(flow.source_servers, topic, records, batch_records=50)
+    produce(flow.target_servers, remote, records, batch_records=70)
+    extra = {**SECRETS, "spark.remote": server.url}
+    file = properties_file(flow.properties(extra), tmp_path)
+
+    equal = ran(connect_packages, mirror_audit.__file__, file)
+    assert equal.returncode == 0, equal.stdout + equal.stderr
+    assert "Complete: 500 records are equal" in equal.stdout
+
+    produce(flow.target_servers, remote, numbered(1, start=500))
+    differing = ran(connect_packages, mirror_audit.__file__, file)
+    assert differing.returncode == EXIT_DIFFERENT, differing.stdout + differing.stderr
+    assert_hidden(server, *(each.stdout + each.stderr for each in (equal, differing)))
+
+
+def test_a_server_that_is_away_is_named_without_its_token(
+    flow: MirroredFlow, connect_packages: Path, tmp_path: Path
+) -> None:
+    produce(flow.source_servers, topic := flow.topic(), numbered(1))
+    produce(flow.target_servers, flow.remote(topic), numbered(1))
+    extra = {"spark.remote": f"sc://127.0.0.1:1/;token={SECRET}"}
+    file = properties_file(flow.properties(extra), tmp_path)
+    done = ran(connect_packages, mirror_audit.__file__, file)
+    assert done.returncode == EXIT_FAILED, done.stdout + done.stderr
+    assert "Cannot use Spark: " in done.stderr
+    assert "sc://127.0.0.1:1" in done.stderr
+    assert SECRET not in done.stdout + done.stderr
