@@ -22,12 +22,14 @@ STALL_S = 30.0
 @dataclass(frozen=True, slots=True)
 class PieceOutcome:
     """The result of a piece. `error`: why it ended early. `sure`: whether it is known which records
-    it copied; False, for example, if its executor was lost."""
+    it copied; False, for example, if its executor was lost. `late_s`: how much later than at its
+    usual time it may then still be copied."""
 
     progress: tuple[RangeProgress, ...]
     lines: tuple[CopiedRange, ...]
     error: str | None = None
     sure: bool = True
+    late_s: float = 0.0
 
 
 PieceEngine = Callable[[Chunk], PieceOutcome]

@@ -184,7 +184,7 @@ class BackfillJob:
             if ended.outcome.sure:
                 self._take(ended.piece, ended.outcome)
             else:
-                self._lose(ended.piece, ended.outcome.error or "its executor was lost", began)
+                self._lose(ended.piece, ended.outcome, began)
         now = self._clock.monotonic()
         for lost in [each for each in self._lost if each.due <= now]:
             self._lost.remove(lost)
@@ -245,14 +245,15 @@ class BackfillJob:
 
     # Pieces with an unknown result.
 
-    def _lose(self, piece: Chunk, reason: str, began: float) -> None:
+    def _lose(self, piece: Chunk, outcome: PieceOutcome, began: float) -> None:
+        reason = outcome.error or "its executor was lost"
         _LOG.warning(
             "a piece of the copy failed, and it is unknown how many of its records the target has; "
             "reading the target's log: %s",
             reason,
         )
         self._lost_in_a_row += 1
-        due = began + piece.seconds + DRAIN_S
+        due = began + piece.seconds + DRAIN_S + outcome.late_s
         self._lost.append(_Lost(piece, reason, max(self._clock.monotonic(), due)))
 
     def _find(self, lost: _Lost) -> None:

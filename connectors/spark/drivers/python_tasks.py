@@ -17,15 +17,16 @@ from typing import Any
 import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StringType
 
 from connect.cache_directory import cache_directory
+from connectors.spark import arrow, rdd
 from connectors.spark.drivers.remote import SESSION_PYTHON
 from connectors.spark.drivers.session_kind import is_remote
 from connectors.spark.packages import cached_environment, pack_code
 from connectors.spark.properties import ENVIRONMENT
 
-__all__ = ["prepare_tasks", "task_function"]
+__all__ = ["prepare_tasks", "run_task", "task_function"]
 
 _shipping = threading.Lock()
 _shipped: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -38,6 +39,20 @@ def task_function(
     may change. Raises as `prepare_tasks`."""
     prepare_tasks(session)
     return F.udf(work, returns, useArrow=False).asNondeterministic()
+
+
+def run_task(session: SparkSession, work: Callable[[int], str]) -> list[str]:
+    """Run `work(0)` in one task, and return what the task returned: one text, unless Spark lost it.
+    Raises Spark's errors.
+
+    Where there are RDDs it is one, because a session plans and compiles for seconds before its
+    first query, and for a tenth of a second before each one.
+    """
+    if not is_remote(session):
+        return rdd.collect(session.sparkContext.parallelize([0], 1).map(work))
+    task = task_function(session, work, StringType())
+    result = session.range(0, 1, 1, 1).select(task(F.col("id").cast("int")).alias("result"))
+    return list(arrow.collect(result)["result"].to_pylist())
 
 
 def prepare_tasks(session: Any) -> None:

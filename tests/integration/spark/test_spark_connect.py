@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from api.cli import mirror_audit
+from api.cli import mirror_audit, mirror_backfill
 from api.cli.program import EXIT_DIFFERENT, EXIT_FAILED
 from deploy.brokers import KafkaCluster
 from tests.support.flows.backfills import properties_file
 from tests.support.flows.mirrored import (
     MirroredFlow,
+    assert_equal_logs,
     running,
     stop_cleanly,
 )
@@ -191,3 +192,20 @@ def test_a_server_that_is_away_is_named_without_its_token(
     assert "Cannot use Spark: " in done.stderr
     assert "sc://127.0.0.1:1" in done.stderr
     assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_backfill_runs_on_it(
+    flow: MirroredFlow, server: ConnectServer, connect_packages: Path, tmp_path: Path
+) -> None:
+    topic = flow.topic(partitions=2)
+    for partition in (0, 1):
+        produce(flow.source_servers, topic, numbered(500, partition=partition), batch_records=50)
+    extra = {**SECRETS, "spark.remote": server.url, "spark.executor.memory": "1g"}
+    file = properties_file(flow.properties(extra), tmp_path)
+
+    done = ran(connect_packages, mirror_backfill.__file__, file, "--piece-bytes", "20000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_equal_logs(flow, topic)
+    ignored = "only its own properties can set these, which are ignored: spark.executor.memory"
+    assert f"{server.url}: {ignored}" in done.stderr
+    assert_hidden(server, done.stdout + done.stderr)

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from connect.protocol.messages import TopicPartition
 from connectors.mirror.copy.range_copier import SourceRange
-from connectors.mirror.spark.copy.executor import ShardLimits
-from connectors.mirror.spark.copy.shards import CopyFlow, copy_shard, shard_rdd
+from connectors.mirror.spark.copy.executor import ShardLimits, shard_copier
+from connectors.mirror.spark.copy.shards import CopyFlow, copy_shard
 from deploy.brokers import KafkaCluster
 from tests.support.records.producing import numbered, produce
 from tests.support.records.reading import contents, read_partition
@@ -94,10 +94,8 @@ def test_no_secret_of_the_flow_shows_in_a_plan(
         consumer={"ssl.key.password": secret},
         producer={"sasl.jaas.config": f'Module required password="{secret}";'},
     )
-    rdd = shard_rdd(
-        spark, flow, [SourceRange(("t", 0), ("u", 0), 0, 1)], ShardLimits(1.0, math.inf)
-    )
-    lineage = rdd.toDebugString()
+    copier = shard_copier(flow, [SourceRange(("t", 0), ("u", 0), 0, 1)], ShardLimits(1.0, math.inf))
+    lineage = spark.sparkContext.parallelize([0], 1).map(copier).toDebugString()
     assert lineage is not None
     assert b"PythonRDD" in lineage
     failed = copy_shard(spark, flow, [SourceRange(("t", 0), ("u", 0), 0, 1)], ShardLimits(1.0))

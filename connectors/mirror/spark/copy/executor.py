@@ -85,7 +85,8 @@ class ShardLimits(NamedTuple):
     too. `once`: a repeated run (because its executor was lost) copies nothing and returns `again`,
     because the first run may still be writing. It does so after `again_s` seconds, so that with
     speculation the first run wins. `prepare_s`: time for `mirror.transform`; after it nothing is
-    copied."""
+    copied. `not_after`: it does not begin later, in seconds since the epoch, by its machine's
+    clock."""
 
     stall_s: float
     most_s: float = math.inf
@@ -93,6 +94,7 @@ class ShardLimits(NamedTuple):
     once: bool = False
     again_s: float = 0.0
     prepare_s: float = 0.0
+    not_after: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ def shard_copier(
         if limits.once and runs_again():
             time.sleep(limits.again_s)
             return ShardResult(error="Spark ran its task again", again=True).to_json()
+        if time.time() > limits.not_after:
+            return ShardResult(error=_TOO_LATE).to_json()
         wanted = ranges_of_json(ranges)
         return run_shard(flow, wanted, limits, claim, pace or NO_LIMITS, changed).to_json()
 
@@ -192,6 +196,10 @@ def runs_again() -> bool:
 _LOG = logging.getLogger(__name__)
 
 _FETCH_WAIT_MS = "100"
+_TOO_LATE = (
+    "Spark began its task too late: give the server more executors or fewer jobs at a time, and "
+    "check that its machines' clocks agree with this one's"
+)
 
 
 class _Copier:

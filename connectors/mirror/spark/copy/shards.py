@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from pyspark import RDD
+import pyspark  # noqa: F401 - before its parts
 from pyspark.sql import SparkSession
 
 from connectors.mirror.config.rates import FlowLimits
 from connectors.mirror.copy.range_copier import SourceRange
 from connectors.mirror.copy.transactions.executor_ids import ClaimedProducer
 from connectors.mirror.spark.copy.executor import CopyFlow, ShardLimits, ShardResult, shard_copier
+from connectors.spark.drivers.python_tasks import run_task
 from connectors.spark.errors import SparkJobFailed, job_errors
-from connectors.spark.rdd import collect
 
-__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_rdd", "shard_result"]
+__all__ = ["CopyFlow", "ShardLimits", "ShardResult", "copy_shard", "shard_result"]
 
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
@@ -45,7 +45,7 @@ def copy_shard(
     Raises `SparkJobFailed` if the job cannot run. To end it early, cancel the thread's job group.
     """
     with job_errors("The copy"):
-        results = collect(shard_rdd(session, flow, shard, limits, claim, pace, names))
+        results = run_task(session, shard_copier(flow, shard, limits, claim, pace, names))
     return shard_result(results)
 
 
@@ -55,21 +55,3 @@ def shard_result(results: Sequence[str]) -> ShardResult:
     if not results:
         raise SparkJobFailed("The copy failed in Spark: its task returned no result")
     return ShardResult.of_json(results[0])
-
-
-def shard_rdd(
-    session: SparkSession,
-    flow: CopyFlow,
-    shard: Sequence[SourceRange],
-    limits: ShardLimits,
-    claim: ClaimedProducer | None = None,
-    pace: FlowLimits | None = None,
-    names: Mapping[str, str] = _NO_NAMES,
-) -> RDD[str]:
-    """Return the JSON of this shard's `ShardResult`. Each action on the RDD copies the shard.
-
-    It is no DataFrame, because a session plans and compiles for seconds before its first query, and
-    for a tenth of a second before each one.
-    """
-    copy = shard_copier(flow, shard, limits, claim, pace, names)
-    return session.sparkContext.parallelize([0], 1).map(copy)
