@@ -42,16 +42,8 @@ settings.load_profile("busy machine")
 # Folders whose tests are marked with the folder's name, so that `-m` can choose.
 _MARKED = ("integration", "compat", "faults")
 _TESTS = Path(__file__).parent
-_SPARK = _TESTS / "integration" / "spark"
-# Of the two clusters that are there until the end.
-_PROPERTIES = {
-    # Tests write records with timestamps of long ago, which are not to disappear in the middle.
-    "log.retention.ms": "-1",
-    # Kafka's 3 and 8 threads look for work several times a second, which is a quarter of what an
-    # idle broker does. The clients of one test at a time need no more than these.
-    "num.network.threads": "1",
-    "num.io.threads": "2",
-}
+# Tests write records with timestamps of long ago, which are not to disappear in the middle of one.
+_KEEP = {"log.retention.ms": "-1"}
 _LOGS = _TESTS.parent / "build" / "test-logs" / str(os.getpid())
 # The history of the mirrors that tests start is not the user's.
 os.environ["XDG_STATE_HOME"] = str(_LOGS / "state")
@@ -72,15 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(_TESTS).parts[0]
         if folder in _MARKED:
             item.add_marker(folder)
-    items.sort(key=_place)
-
-
-def _place(item: pytest.Item) -> int:
-    """Tests that share the Spark session come first, then those with sessions of their own, which
-    end it. Each process runs a piece of this order: few then start a session, and warm it up."""
-    if "spark" in getattr(item, "fixturenames", ()):
-        return 0
-    return 1 if _SPARK in item.path.parents else 2
 
 
 def pytest_collection_finish() -> None:
@@ -138,9 +121,7 @@ def logs(session_logs: Path, request: pytest.FixtureRequest) -> Path:
 def source_cluster(session_logs: Path, pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
     """A single-node cluster to copy from. Tests that kill brokers make clusters of their own."""
     kafka = kafka_runtime(version=pytestconfig.getoption("--source-version"))
-    with KafkaCluster(
-        name="source", properties=_PROPERTIES, kafka=kafka, logs=session_logs
-    ) as cluster:
+    with KafkaCluster(name="source", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
 
 
@@ -148,9 +129,7 @@ def source_cluster(session_logs: Path, pytestconfig: pytest.Config) -> Iterator[
 def target_cluster(session_logs: Path, pytestconfig: pytest.Config) -> Iterator[KafkaCluster]:
     """A single-node cluster to copy to."""
     kafka = kafka_runtime(version=pytestconfig.getoption("--target-version"))
-    with KafkaCluster(
-        name="target", properties=_PROPERTIES, kafka=kafka, logs=session_logs
-    ) as cluster:
+    with KafkaCluster(name="target", properties=_KEEP, kafka=kafka, logs=session_logs) as cluster:
         yield cluster
 
 
