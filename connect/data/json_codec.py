@@ -58,20 +58,28 @@ _SHORT_ESCAPES = {
 
 def encode(value: JsonValue) -> bytes:
     """Encode one value. Raises `ConnectError` for a type that JSON lacks."""
-    written: bytes | None = None if native is None else native.write_json(value, _number)
+    written = _compiled(value)
     return _ANY.text(value).encode() if written is None else written
 
 
 def encode_plain(value: object) -> bytes | None:
     """Encode one value as `encode` does, if it and all that it contains are exactly dicts with
     texts as keys, lists, texts, integers, doubles, booleans, bytes and None. None: it is not."""
-    written: bytes | None = None if native is None else native.write_json(value, _number)
+    written = _compiled(value)
     if written is not None:
         return written
     try:
         return _PLAIN.text(value).encode()
     except ConnectError:
         return None
+
+
+def _compiled(value: object) -> bytes | None:
+    """Return what the compiled part writes; None: it is not there, or leaves it to Python."""
+    if native is None:
+        return None
+    written: bytes | None = native.write_json(value, _number)
+    return written
 
 
 def decode(data: bytes) -> JsonValue:
