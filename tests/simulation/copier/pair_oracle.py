@@ -59,6 +59,7 @@ class PairOracle:
         self.lost_on_target: set[int] = set()
         """Numbers that the target had and lost, and that need not be there again."""
         self._to_copy_again: set[int] = set()
+        self._again_from = 0
         """Numbers among them that a reported loss makes the copier copy again. Once it has begun
         to, all of them have to be on the target, whatever happens to the copier."""
         self._copied_again: frozenset[int] = frozenset()
@@ -241,6 +242,7 @@ class PairOracle:
         """A loss is being reported: copying goes on at this source offset. `end`: of the target's
         log."""
         self._moved_to[resume] = end
+        self._again_from = end
 
     # The target's log.
 
@@ -249,7 +251,8 @@ class PairOracle:
         sequence = self.sequence
         if self._first_fed is None and numbers:
             self._first_fed = numbers[0]
-        if not self._to_copy_again.isdisjoint(numbers):
+        if base >= self._again_from and not self._to_copy_again.isdisjoint(numbers):
+            # What is before was sent by somebody who did not know of the loss yet.
             self.lost_on_target -= self._to_copy_again
             self._copied_again |= self._to_copy_again
             self._to_copy_again.clear()

@@ -60,6 +60,11 @@ class StatusOracle:
         """Somebody paused, limited, stopped or started the copier."""
         self._seen.clear()
 
+    def told_of_loss(self, partition: PartitionCopy) -> None:
+        """It goes on elsewhere, and waits from now on."""
+        if partition in self._seen:
+            self._seen[partition].waits_since = None
+
     def look(self, engine: CopyEngine) -> None:
         """Call after each step."""
         now = self._clock.monotonic()

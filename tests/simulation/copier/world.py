@@ -498,6 +498,7 @@ class CopierWorld:
         copy = self.target.find(partition.target)
         end = 0 if copy is None else copy.log.end
         if loss.resume is not None:
+            self._status.told_of_loss(partition)
             self.oracle.read(partition.target)
             self.oracle.of_source(partition.source).goes_back(loss.resume, end)
         found = self._found[partition.source].popleft()
