@@ -238,7 +238,7 @@ class FetchResponseHandler:
             self._quarantine_unreadable(partition, fetched.records, headers, unreadable)
             return
         self._source_works(partition)
-        if partition.pending_bytes >= self._partition_bytes:
+        if partition.enough_waits(self._partition_bytes):
             self._context.mark(partition)
 
     def _outgoing(

@@ -52,6 +52,21 @@ def failed(made: PartitionCopy, *, maybe: bool = False, failure: Failure = Failu
         made.failed(each, failure, "refused", maybe=maybe)
 
 
+def test_small_batches_wait_at_the_source_once_several_are_queued() -> None:
+    made = queued(1, 1, 1)
+    assert not made.enough_waits(1 << 20)
+    made.enqueue(batch(3, 1), 3)
+    assert made.enough_waits(1 << 20)
+    made.take_next()
+    assert not made.enough_waits(1 << 20)
+
+
+def test_large_batches_are_fetched_ahead_up_to_the_limit() -> None:
+    made = queued(2_000, 2_000, 2_000, 2_000)
+    assert not made.enough_waits(1 << 20)
+    assert made.enough_waits(made.pending_bytes)
+
+
 def test_a_batch_is_queued_only_where_the_one_before_it_ends() -> None:
     made = queued(10)
     with pytest.raises(InvariantBroken, match="t-0: a batch of offsets 20 to 30 was"):
