@@ -59,9 +59,11 @@ class PairOracle:
         self.lost_on_target: set[int] = set()
         """Numbers that the target had and lost, and that need not be there again."""
         self._to_copy_again: set[int] = set()
-        self._again_from = 0
         """Numbers among them that a reported loss makes the copier copy again. Once it has begun
         to, all of them have to be on the target, whatever happens to the copier."""
+        self._again_from = 0
+        """The end of the target's log when the loss was reported. What is before was sent by
+        somebody who did not know of the loss yet."""
         self._copied_again: frozenset[int] = frozenset()
         """Those that it has begun to copy again since `check_copied_again`."""
         self._moved_to: dict[int, int] = {}
@@ -252,7 +254,6 @@ class PairOracle:
         if self._first_fed is None and numbers:
             self._first_fed = numbers[0]
         if base >= self._again_from and not self._to_copy_again.isdisjoint(numbers):
-            # What is before was sent by somebody who did not know of the loss yet.
             self.lost_on_target -= self._to_copy_again
             self._copied_again |= self._to_copy_again
             self._to_copy_again.clear()
