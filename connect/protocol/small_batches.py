@@ -30,7 +30,7 @@ from connect.protocol.compiled import native
 from connect.protocol.compression import LZ4, NONE, decompress
 from connect.protocol.records import Rebatched, recompress
 
-__all__ = ["CannotMerge", "largest_batch", "merge_run", "read_runs"]
+__all__ = ["MAX_BATCH_BYTES", "CannotMerge", "largest_batch", "merge_run", "read_runs"]
 
 MAX_BATCH_BYTES = 8 * 1024
 MAX_BATCH_RECORDS = 64

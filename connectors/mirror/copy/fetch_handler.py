@@ -238,7 +238,7 @@ class FetchResponseHandler:
             self._quarantine_unreadable(partition, fetched.records, headers, unreadable)
             return
         self._source_works(partition)
-        if partition.enough_waits(self._partition_bytes):
+        if partition.has_enough_pending(self._partition_bytes):
             self._context.mark(partition)
 
     def _outgoing(

@@ -209,7 +209,7 @@ class BrokerRouting:
             and not (partition.failing and partition.queue)
             and partition.source_retry_at <= self._loop.now()
         )
-        held = wanted and partition.enough_waits(self._partition_bytes)
+        held = wanted and partition.has_enough_pending(self._partition_bytes)
         self._source_nodes.show(partition, fetch=wanted and not held, held=held)
 
     def cut_off(self, partition: TargetPartition) -> None:

@@ -88,7 +88,7 @@ class _Limits(TypedDict):
 
 class SourceNode(BrokerNode):
     """A fetch session with one source broker. `backlog`: only of partitions that are far behind.
-    `held` counts its partitions that wait for memory."""
+    `held` counts its partitions that are left out because enough of their batches wait."""
 
     role = "source broker"
     speaks = (FETCH_API, FETCH_VERSION, "Fetch")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from uuid import UUID
 
+from connect.protocol.small_batches import MAX_BATCH_BYTES
 from connectors.mirror.config.losses import Loss, LossKind
 from connectors.mirror.copy.batches.outgoing import UNKNOWN, Failure, Outgoing
 from connectors.mirror.copy.batches.transformed import ChangeRecord
@@ -35,6 +36,8 @@ from connectors.mirror.offsets.offset_map_pages import OffsetRun
 __all__ = ["UNKNOWN", "CopyState", "Failure", "OffsetRun", "Outgoing", "PartitionCopy"]
 
 _ANCHORS = 24
+_ENOUGH_SMALL = 4
+"""The number of small queued batches that is enough."""
 
 _log_numbers = count()
 
@@ -170,6 +173,21 @@ class PartitionCopy(StoredPartition):
     def fetched_all(self) -> bool:
         """Whether there is an end, and everything before it was fetched."""
         return self.end is not None and self.position >= self.end
+
+    def has_enough_pending(self, most_bytes: int) -> bool:
+        """Whether nothing more should be fetched until the target acknowledges some batches: they
+        take `most_bytes`, or several are queued that are small on average. A request carries one
+        batch of a partition, so small ones that are fetched one by one would only become a long
+        queue. Left at the source, they come in one response and are merged. If the partition is far
+        behind, responses are full anyway."""
+        if self.pending_bytes >= most_bytes:
+            return True
+        pending = len(self.queue) + len(self.in_flight)
+        return (
+            len(self.queue) >= _ENOUGH_SMALL
+            and self.pending_bytes < pending * MAX_BATCH_BYTES
+            and not self.far_behind
+        )
 
     @property
     def done(self) -> bool:

@@ -36,10 +36,6 @@ MOST_IN_FLIGHT = 5
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequence numbers continue at 0 after this one."""
 
-_WAITING_SMALL = 4
-_SMALL_BYTES = 64 * 1024
-"""This number of queued batches is enough, if all that is queued or in flight is smaller."""
-
 _FAILING_AFTER = 2
 _FIRST_BLOCK_S = 1.0
 _LONGEST_BLOCK_S = 60.0
@@ -157,15 +153,6 @@ class TargetPartition:
         self.pending_bytes -= len(batch.data)
         self.metrics.waits(-batch.records)
         batch.buffer.release()
-
-    def enough_waits(self, most_bytes: int) -> bool:
-        """Whether nothing more should be fetched until the target acknowledges some batches: they
-        take `most_bytes`, or several small ones wait. A request carries one batch of a partition,
-        so small ones that are fetched one by one would only become a long queue. Left at the
-        source, they come in one response and are merged."""
-        return self.pending_bytes >= most_bytes or (
-            len(self.queue) >= _WAITING_SMALL and self.pending_bytes < _SMALL_BYTES
-        )
 
     # Sending.
 

@@ -54,17 +54,29 @@ def failed(made: PartitionCopy, *, maybe: bool = False, failure: Failure = Failu
 
 def test_small_batches_wait_at_the_source_once_several_are_queued() -> None:
     made = queued(1, 1, 1)
-    assert not made.enough_waits(1 << 20)
+    assert not made.has_enough_pending(1 << 20)
     made.enqueue(batch(3, 1), 3)
-    assert made.enough_waits(1 << 20)
+    assert made.has_enough_pending(1 << 20)
     made.take_next()
-    assert not made.enough_waits(1 << 20)
+    assert not made.has_enough_pending(1 << 20)
+
+
+def test_a_long_queue_of_small_batches_is_enough_too() -> None:
+    made = queued(*[1] * 2_000)
+    assert made.pending_bytes > 128 * 1024
+    assert made.has_enough_pending(1 << 20)
+
+
+def test_of_a_partition_that_is_far_behind_small_batches_are_fetched_ahead() -> None:
+    made = queued(1, 1, 1, 1)
+    made.far_behind = True
+    assert not made.has_enough_pending(1 << 20)
 
 
 def test_large_batches_are_fetched_ahead_up_to_the_limit() -> None:
     made = queued(2_000, 2_000, 2_000, 2_000)
-    assert not made.enough_waits(1 << 20)
-    assert made.enough_waits(made.pending_bytes)
+    assert not made.has_enough_pending(1 << 20)
+    assert made.has_enough_pending(made.pending_bytes)
 
 
 def test_a_batch_is_queued_only_where_the_one_before_it_ends() -> None:
