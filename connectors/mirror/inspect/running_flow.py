@@ -32,8 +32,8 @@ _TIMEOUT_S = 30.0
 @dataclass(frozen=True, slots=True)
 class LiveFlow:
     """A running flow. `assigned`: the partitions of its tasks. `takes`: whether it would start to
-    copy a source topic. `paused`: the names of its connectors that do nothing until they are
-    resumed."""
+    copy a source topic. `paused`: the names of its connectors that are paused or stopped, and do
+    nothing until they are resumed."""
 
     members: Sequence[GroupPeer]
     assigned: frozenset[TopicPartition]
@@ -66,7 +66,7 @@ def look_at_flow(flow: DedicatedFlow) -> LiveFlow:
     except ConfigError:
         running = flow.config
     paused = frozenset(
-        each for each in state.connectors() if state.target_state(each) is TargetState.PAUSED
+        each for each in state.connectors() if state.target_state(each) is not TargetState.STARTED
     )
     return LiveFlow(members, assigned, _takes(running), paused)
 

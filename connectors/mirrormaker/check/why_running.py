@@ -1,4 +1,4 @@
-"""The steps of `why` that look at a flow's workers: do they run it, and is it paused?"""
+"""The steps of `why` that look at a flow's workers: do they run it, and is it paused or stopped?"""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def workers_step(
 
 
 def paused_step(effect: str) -> Step:
-    """Say that the flow is paused. `effect`: what does not happen meanwhile."""
+    """Say that a connector of the flow is paused or stopped. `effect`: what does not happen
+    meanwhile."""
     return Step(
-        "Is the flow paused?",
+        "Is the flow paused or stopped?",
         Verdict.WARN,
         f"yes: {effect} until it is resumed",
         remedy="Resume it with connect-mirror resume; connect-mirror history says who paused it",

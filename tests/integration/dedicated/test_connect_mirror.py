@@ -106,9 +106,9 @@ def test_the_subcommands_tell_of_a_running_flow_and_pause_it(
             assert [each["paused"] for each in status["flows"]] == [True]
             code, [why] = ask(path, "why", "--topic", topic)
             wrong = [each["question"] for each in why["steps"] if each["verdict"] != "ok"]
-            assert (code, wrong) == (3, ["Is the flow paused?"])
+            assert (code, wrong) == (3, ["Is the flow paused or stopped?"])
             told = _wrong(path, group)
-            assert "Is the flow paused?" in told
+            assert "Is the flow paused or stopped?" in told
             assert "Do workers run the flow?" not in told
             code, done = ask(path, "resume")
             assert set(done["connectors"].values()) == {"PAUSED"}
