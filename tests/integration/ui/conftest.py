@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -40,12 +43,46 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
             page.on("pageerror", lambda error: failures.append(str(error)))
             page.on("console", lambda said: _no_violation(said.text, failures))
             page.on("request", lambda asked: _own_host(asked.url, url, failures))
+            requests = _Requests(page)
             page.goto(f"{url}ui#{view}")
-            page.wait_for_selector("#flow-head h2")
+            try:
+                page.wait_for_selector("#flow-head h2")
+            except Exception as error:
+                hidden = page.evaluate("document.hidden")
+                said = page.inner_text("body")
+                raise AssertionError(
+                    f"no flow was shown; requests: {requests.told()}; document.hidden: {hidden}; "
+                    f"the page says: {said!r}; threads:\n{_threads()}"
+                ) from error
             return page
 
         yield open_
     assert not failures
+
+
+class _Requests:
+    """The requests of a page, and what became of them."""
+
+    def __init__(self, page: Page) -> None:
+        self._ends: dict[str, str] = {}
+        page.on("request", lambda asked: self._note(asked.url, "no answer"))
+        page.on("response", lambda answer: self._note(answer.url, str(answer.status)))
+        page.on("requestfailed", lambda asked: self._note(asked.url, f"failed: {asked.failure}"))
+
+    def _note(self, url: str, end: str) -> None:
+        self._ends[url] = end
+
+    def told(self) -> str:
+        return ", ".join(f"{url} {end}" for url, end in self._ends.items())
+
+
+def _threads() -> str:
+    """What each thread is doing. The server's are among them."""
+    names = {each.ident: each.name for each in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame)[-6:])}"
+        for ident, frame in sys._current_frames().items()
+    )
 
 
 def _no_violation(text: str, failures: list[str]) -> None:
