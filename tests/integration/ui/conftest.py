@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from connect.runtime.thread_dumps import where
 from tests.support.ui.browser import find_chromium, opened_browser
 from tests.support.ui.dashboard_page import WAIT_MS, WIDE
 
@@ -78,11 +77,7 @@ class _Requests:
 
 def _threads() -> str:
     """What each thread is doing. The server's are among them."""
-    names = {each.ident: each.name for each in threading.enumerate()}
-    return "\n".join(
-        f"{names.get(ident)}:\n{''.join(traceback.format_stack(frame)[-6:])}"
-        for ident, frame in sys._current_frames().items()
-    )
+    return "\n".join(f"{each.name}:\n{where(each)}" for each in threading.enumerate())
 
 
 def _no_violation(text: str, failures: list[str]) -> None:
