@@ -9,12 +9,13 @@ from typing import cast
 import pytest
 
 from connectors.mirror.config.losses import Loss, LossKind, LossPolicy
-from connectors.mirror.copy.batches.outgoing import Failure, Outgoing
+from connectors.mirror.copy.batches.outgoing import Failure
 from connectors.mirror.copy.context import CopyListener, Left, LossFound
 from connectors.mirror.copy.dispatcher import Dispatcher
 from connectors.mirror.copy.memory import FetchBuffer
 from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.transactions.manager import TransactionManager
+from tests.support.copier.outgoing import outgoing
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
 
 
@@ -94,7 +95,7 @@ def test_one_that_leaves_with_a_batch_that_may_be_there_aborts_the_transaction(
     made.dispatcher.transactions = cast("TransactionManager", transactions)
     data = bytearray(b"x")
     buffer = FetchBuffer(made.context.budget, data)
-    batch = Outgoing(memoryview(data), 1, ((10, 1),), 11, 0, shallow=True, buffer=buffer)
+    batch = outgoing(data, 10, 1, buffer)
     made.one.started()
     made.one.enqueue(batch, 10)
     made.one.take_next()

@@ -27,18 +27,14 @@ from connect.protocol.messages import ProducedPartition
 from connect.protocol.records import Record
 from connectors.mirror.copy.brokers.target import ProduceResult, TargetNode
 from connectors.mirror.copy.memory import FetchBuffer
-from connectors.mirror.copy.partition.partition import (
-    UNKNOWN,
-    CopyState,
-    Outgoing,
-    PartitionCopy,
-)
+from connectors.mirror.copy.partition.partition import UNKNOWN, CopyState, PartitionCopy
 from connectors.mirror.copy.partition.target_partition import TargetPartition
 from connectors.mirror.copy.produce_handler import ProduceResponseHandler
 from connectors.mirror.copy.producer_ids import ProducerIds
 from connectors.mirror.metrics import CopyTotals, PartitionMetrics
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
 from tests.support.copier import partition_invariants
+from tests.support.copier.outgoing import outgoing
 from tests.support.fake_clock import FakeClock
 from tests.support.records.batches import encode_batch
 from tests.unit.connectors.mirror.copy.contexts import context
@@ -128,18 +124,7 @@ class Copier:
         data = bytearray(encode_batch(records, base_offset=first))
         # Half of the batches share a buffer with something else, as those of a fetch do.
         buffer = FetchBuffer(self.budget, bytearray(5_000) if count % 2 else data)
-        partition.enqueue(
-            Outgoing(
-                data=memoryview(data),
-                records=count,
-                runs=((first, count),),
-                resume=first + count,
-                max_timestamp=1_000,
-                shallow=True,
-                buffer=buffer,
-            ),
-            first,
-        )
+        partition.enqueue(outgoing(data, first, count, buffer, max_timestamp=1_000), first)
         self.moved(partition)
 
     def lead(self, partition: PartitionCopy, node_id: int) -> None:

@@ -7,13 +7,12 @@ from typing import cast
 
 import pytest
 
-from connectors.mirror.copy.batches.outgoing import Outgoing
 from connectors.mirror.copy.brokers.routing import BrokerResponses, BrokerRouting
 from connectors.mirror.copy.brokers.source import SourceNode
 from connectors.mirror.copy.memory import FetchBuffer
-from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.partition.states import CopyEvent
 from connectors.mirror.copy.throttle import Throttle
+from tests.support.copier.outgoing import outgoing
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
 
 BROKER = 1
@@ -26,7 +25,7 @@ class Routed(SteppedLoop):
         super().__init__()
         nobody = cast("BrokerResponses", None)
         self.routing = BrokerRouting(self.context, nobody, Throttle(self.context), None)
-        self.copied: PartitionCopy = self.partition(0)
+        self.copied = self.partition(0)
         self.copied.begin_at(0)
         self.copied.source_node = self.copied.target_node = BROKER
         self.context.partitions[self.copied.source] = self.copied
@@ -35,18 +34,8 @@ class Routed(SteppedLoop):
         """Queue a batch of one small record."""
         data = bytearray(100)
         at = self.copied.resume
-        self.copied.enqueue(
-            Outgoing(
-                data=memoryview(data),
-                records=1,
-                runs=((at, 1),),
-                resume=at + 1,
-                max_timestamp=0,
-                shallow=True,
-                buffer=FetchBuffer(self.context.budget, data),
-            ),
-            at,
-        )
+        buffer = FetchBuffer(self.context.budget, data)
+        self.copied.enqueue(outgoing(data, at, 1, buffer), at)
 
     def node(self) -> SourceNode:
         self.routing.refresh_interest(self.copied)

@@ -13,6 +13,7 @@ from connectors.mirror.copy.partition.target_partition import MOST_IN_FLIGHT
 from connectors.mirror.copy.transactions.offsets_partitions import OffsetsPartition
 from connectors.mirror.metrics import PartitionMetrics
 from tests.support.copier import partition_invariants
+from tests.support.copier.outgoing import outgoing
 from tests.support.records.batches import encode_batch
 
 BUDGET = MemoryBudget(1 << 20)
@@ -21,15 +22,7 @@ BUDGET = MemoryBudget(1 << 20)
 def batch(first: int, count: int) -> Outgoing:
     records = [Record(first + n, 1_000, None, b"%d" % (first + n)) for n in range(count)]
     data = bytearray(encode_batch(records, base_offset=first))
-    return Outgoing(
-        data=memoryview(data),
-        records=count,
-        runs=((first, count),),
-        resume=first + count,
-        max_timestamp=1_000,
-        shallow=True,
-        buffer=FetchBuffer(BUDGET, data),
-    )
+    return outgoing(data, first, count, FetchBuffer(BUDGET, data), max_timestamp=1_000)
 
 
 def partition(position: int = 0) -> PartitionCopy:

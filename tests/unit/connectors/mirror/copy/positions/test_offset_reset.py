@@ -13,8 +13,9 @@ from connect.clients.config.settings import AutoOffsetReset, FetchSettings
 from connect.errors import BrokerUnavailable
 from connectors.mirror.copy.context import Located
 from connectors.mirror.copy.memory import FetchBuffer, MemoryBudget
-from connectors.mirror.copy.partition.partition import Outgoing, PartitionCopy
+from connectors.mirror.copy.partition.partition import PartitionCopy
 from connectors.mirror.copy.positions.offset_reset import OffsetReset
+from tests.support.copier.outgoing import outgoing
 from tests.unit.connectors.mirror.copy.asked_cluster import SteppedLoop
 from tests.unit.connectors.mirror.copy.contexts import posted
 
@@ -129,16 +130,8 @@ def test_what_the_source_lost_is_reported(
 def test_a_position_is_not_replaced_before_what_was_fetched_is_copied(starting: Starting) -> None:
     partition = starting.partition(0, position=10)
     data = bytearray(100)
-    batch = Outgoing(
-        data=memoryview(data),
-        records=10,
-        runs=((10, 10),),
-        resume=20,
-        max_timestamp=0,
-        shallow=True,
-        buffer=FetchBuffer(MemoryBudget(1_000), data),
-    )
-    partition.enqueue(batch, 10)
+    buffer = FetchBuffer(MemoryBudget(1_000), data)
+    partition.enqueue(outgoing(data, 10, 10, buffer), 10)
     starting.source.leads(partition.source)
     starting.starts.created_again(partition)
     starting.turn(1.0)

@@ -41,6 +41,7 @@ from connectors.mirror.copy.transactions.states import Phase
 from connectors.mirror.metrics import PartitionMetrics
 from connectors.mirror.offsets.log_identity import noted_facts
 from connectors.mirror.offsets.offset_map_pages import OffsetRun
+from tests.support.copier.outgoing import outgoing
 from tests.support.fake_clock import FakeClock
 from tests.support.records.batches import encode_batch
 from tests.unit.connectors.mirror.copy.contexts import context
@@ -178,18 +179,8 @@ class Bench:
     def fetched(self, partition: PartitionCopy, records: int = 10) -> None:
         first = partition.position
         data = bytearray(encode_batch([Record(0, 0, None, b"v")], base_offset=0))
-        partition.enqueue(
-            Outgoing(
-                data=memoryview(data),
-                records=records,
-                runs=((first, records),),
-                resume=first + records,
-                max_timestamp=0,
-                shallow=True,
-                buffer=FetchBuffer(self.context.budget, data),
-            ),
-            first,
-        )
+        buffer = FetchBuffer(self.context.budget, data)
+        partition.enqueue(outgoing(data, first, records, buffer), first)
         self.context.mark(partition)
         self.drain()
         self.turn()
