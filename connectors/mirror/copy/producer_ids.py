@@ -19,6 +19,8 @@ __all__ = ["ProducerIds"]
 _LOG = logging.getLogger(__name__)
 
 _PRODUCER_RETRY_S = 1.0
+_LAST_EPOCH = (1 << 15) - 1
+"""The protocol's epochs are 16 bits wide."""
 
 
 class ProducerIds:
@@ -48,18 +50,21 @@ class ProducerIds:
         self._hand_out()
 
     def retire(self, partition: PartitionCopy) -> None:
-        """Keep the producer id of a partition that left. If the target partition returns, its
-        sequence continues: brokers remember every producer id for a day, so a new one each time
-        would waste their memory."""
-        if partition.outcome_unknown or partition.producer_id == UNKNOWN or self._transactions:
+        """Keep the producer ID of a partition that left, for its return: brokers remember every
+        producer ID for a day, so a new one each time would waste their memory. The sequence
+        continues, or, if the target may have batches that were not answered, begins in the next
+        epoch. Requests of the former epoch that are still on their way are refused then, and cannot
+        land among the new ones."""
+        if partition.producer_id == UNKNOWN or self._transactions:
             return
-        if partition.state in (CopyState.ACTIVE, CopyState.BLOCKED, CopyState.BACKOFF):
-            partition.drop_surely_absent()
-            self._retired[partition.target] = (
-                partition.producer_id,
-                partition.producer_epoch,
-                partition.next_sequence,
-            )
+        producer_id, epoch = partition.producer_id, partition.producer_epoch
+        states = (CopyState.ACTIVE, CopyState.BLOCKED, CopyState.BACKOFF)
+        if partition.outcome_unknown or partition.state not in states:
+            if epoch < _LAST_EPOCH:
+                self._retired[partition.target] = (producer_id, epoch + 1, 0)
+            return
+        partition.drop_surely_absent()
+        self._retired[partition.target] = (producer_id, epoch, partition.next_sequence)
 
     def _hand_out(self) -> None:
         """Assign a producer ID. It serves one target partition once: if the sequence restarted at
