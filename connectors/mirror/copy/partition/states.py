@@ -1,9 +1,11 @@
 """The states of a partition on its way to the target, as a transition table. Pure.
 
-STARTING    its first source offset is not known yet ACTIVE      fetched and produced RECOVERING  a
-produce failed: nothing is sent until all that was sent is answered BACKOFF     waits, then ACTIVE
-again with the same batches BLOCKED     the target rejected its oldest batch: waits, then fetched
-again BROKEN      an invariant did not hold: nothing more of it is copied or stored
+* STARTING: its first source offset is not known yet.
+* ACTIVE: fetched and produced.
+* RECOVERING: a produce failed. Nothing is sent until all that was sent is answered.
+* BACKOFF: waits, then ACTIVE again with the same batches.
+* BLOCKED: the target rejected its oldest batch. Waits, then fetched again.
+* BROKEN: an invariant did not hold. Nothing more of it is copied or stored.
 """
 
 from __future__ import annotations
