@@ -50,7 +50,7 @@ class Stored:
 class WorkerEvents:
     """What the world hears of. `life(partition)`: the topic's life that the copier knows of;
     `cuts(partition)`: how often the log was cut off, as far as the copier knows; `looked`: the
-    source has answered the copier where a log begins or ends; `loss_found`: before it is told."""
+    source has answered the copier where an epoch of a log ends; `loss_found`: before it is told."""
 
     acked: Callable[[PartitionCopy, Sequence[OffsetRun], int], None]
     lost: Callable[[PartitionCopy, Loss], None]

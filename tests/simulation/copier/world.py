@@ -121,7 +121,8 @@ class CopierWorld:
         """Those of the target's log that is being cut off."""
         self._traps: dict[Key, Callable[[], None]] = {}
         self._seen_cuts: dict[Key, int] = {}
-        """How often each log had been cut off when the copier last asked for its start or end."""
+        """How often each log had been cut off when the copier last asked where an epoch of it ends.
+        Where its log begins and ends is asked for other reasons, too."""
         self._found: dict[Key, deque[int]] = {}
         """The same for each loss, when the copier found it."""
         self._stands: dict[PartitionCopy, int] = {}
@@ -529,7 +530,7 @@ class CopierWorld:
                 pair.suspended = True
 
     def _looked(self, key: Key) -> None:
-        """The source has answered where a log begins or ends."""
+        """The source has answered where an epoch of a log ends."""
         self._seen_cuts[key] = self.oracle.of_source(key).cuts
 
     def _loss_found(self, key: Key) -> None:

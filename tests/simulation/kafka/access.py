@@ -66,11 +66,10 @@ class SimulatedAccess:
         faults: AccessFaults,
         settings: WireSettings,
         on_change: Callable[[], None],
-        on_looked: Callable[[Key], None] | None = None,
+        on_epoch_end: Callable[[Key], None] | None = None,
     ) -> None:
-        """`on_looked(partition)`: it was answered where the log, or an epoch of it, begins or
-        ends."""
-        self._on_looked = on_looked or (lambda _: None)
+        """`on_epoch_end(partition)`: it was answered where an epoch of the log ends."""
+        self._on_epoch_end = on_epoch_end or (lambda _: None)
         self._cluster = cluster
         self._faults = faults
         self._settings = settings
@@ -258,11 +257,12 @@ class SimulatedAccess:
         self, epochs: Mapping[Key, int], timeout_s: float
     ) -> Future[Mapping[Key, OffsetResult]]:
         wanted = dict(epochs)
-        return self._ask(
-            wanted,
-            lambda p: p.log.epoch_end(wanted[p.key])[1],
-            codes.OFFSET_FOR_LEADER_EPOCH,
-        )
+
+        def end(partition: SimulatedPartition) -> int:
+            self._on_epoch_end(partition.key)
+            return partition.log.epoch_end(wanted[partition.key])[1]
+
+        return self._ask(wanted, end, codes.OFFSET_FOR_LEADER_EPOCH)
 
     def _ask(
         self,
@@ -285,7 +285,6 @@ class SimulatedAccess:
             return error_from_code(LEADER_NOT_AVAILABLE, f"Asking for {key}")
         if self._rng.random() < self._faults.question:
             return error_from_code(self._rng.choice(errors), f"Asking for {key}")
-        self._on_looked(key)
         return answer(partition)
 
     def _check_question(self) -> None:
