@@ -44,6 +44,7 @@ from tests.benchmarks.machine import describe_machine
 from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.report import as_text, update_page
 from tests.benchmarks.results import LatencyResult, Results
+from tests.benchmarks.source_topics import write_topic
 from tests.benchmarks.systems import (
     JAVA,
     JAVA_TUNED,
@@ -188,13 +189,9 @@ class Bench:
 
     def _copy(self, arena: Arena, flow: Flow) -> None:
         wanted = self._records or (flow.quick_records if self._quick else flow.records)
-        topic = create_led_topic(arena.source, flow.name, flow.partitions)
-        payload = make_payload(flow.kind, flow.codec_number, flow.batch_bytes)
-        records = fill(arena.source, topic, flow.partitions, payload, wanted, _FILL_S)
-        _say(
-            f"{flow.name}: {records:,} records of {payload.value_bytes:.0f} bytes, "
-            f"{payload.batch_records} in a batch of {payload.batch_bytes:,.0f} bytes"
-        )
+        source = write_topic(arena.source, flow, wanted)
+        topic, records = source.name, source.records
+        _say(f"{flow.name}: {source.words}")
         contents = None
         if not self._quick and not flow.new_values:
             contents = digest(
@@ -205,7 +202,7 @@ class Bench:
         for turn in range(1 if self._quick else 0, self._rounds + 1):
             for system in rotated(self._systems, turn):
                 result = measure_copy(
-                    arena, flow, topic, records, payload.value_bytes, system, turn, contents
+                    arena, flow, topic, records, source.value_bytes, system, turn, contents
                 )
                 if turn:
                     self.results.copies.append(result)

@@ -110,17 +110,18 @@ class Arena:
         *,
         plain: bool = False,
         transforms: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> Iterator[Mirror]:
         """Run a mirror of `topics` with a source alias nobody had before; all that it wrote is
         deleted afterwards. `existing`: topics, with their partitions, whose copies are created
         before the launch, so that creating them is not measured. `plain`:
-        nothing is switched off. `transforms`: of the flow, as in `flows.Flow`."""
+        nothing is switched off. `transforms`, `properties`: of the flow, as in `flows.Flow`."""
         self._runs += 1
         alias = f"run{self._runs}"
         ending = RENAMED if transforms else ""
         for topic, partitions in (existing or {}).items():
             create_led_topic(self.target, f"{alias}.{topic}{ending}", partitions)
-        properties = flow_properties(
+        given = flow_properties(
             alias,
             self.source,
             self.target,
@@ -128,14 +129,16 @@ class Arena:
             {
                 **system.tuning(alias, codec),
                 **{f"{alias}->target.{key}": value for key, value in (transforms or {}).items()},
+                **{
+                    key.replace("{source}", alias): value
+                    for key, value in (properties or {}).items()
+                },
             },
             plain=plain,
         )
         name = f"{alias}-{system.name}"
         launched = SYSTEM_CLOCK.monotonic()
-        process = system.start(
-            self._kafka, properties, self._logs / name, self._logs / f"{name}.log"
-        )
+        process = system.start(self._kafka, given, self._logs / name, self._logs / f"{name}.log")
         try:
             yield Mirror(alias, system, process, launched, ending)
             process.stop(_STOP_S)
@@ -158,10 +161,12 @@ def _internal(topic: str) -> bool:
     return topic.startswith("mm2-") or topic == "heartbeats"  # Those of aliases have their prefix.
 
 
-def create_led_topic(servers: str, name: str, partitions: int) -> str:
+def create_led_topic(
+    servers: str, name: str, partitions: int, configs: Mapping[str, str] | None = None
+) -> str:
     """Create a topic on a cluster of one broker, and wait until the broker leads all partitions:
     metadata says so long before, where there are many."""
-    create_topic(servers, name=name, partitions=partitions)
+    create_topic(servers, name=name, partitions=partitions, configs=configs)
     with EndOffsets(servers, name, partitions) as ends:
         wait_until(ends.led, _CREATE_S, f"leaders of {name}")
     return name

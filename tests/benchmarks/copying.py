@@ -68,6 +68,7 @@ def measure_copy(
         {topic: flow.partitions} if before else None,
         plain=flow.plain,
         transforms=transforms,
+        properties=flow.properties,
     ) as mirror:
         samples, rss = _watch(arena, mirror, topic, flow.partitions, records)
         stopping = SYSTEM_CLOCK.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -11,7 +12,7 @@ from connect.protocol.compression import CODEC_NAMES
 from tests.benchmarks.payloads import PayloadKind
 from tests.support.flows.transformed import READ_JSON
 
-__all__ = ["FLOWS", "QUICK_FLOWS", "Flow"]
+__all__ = ["FLOWS", "QUICK_FLOWS", "Flow", "Writing"]
 
 RENAMED = "-renamed"
 """The end of the names that transformations give."""
@@ -87,6 +88,30 @@ _READ_IN_JAVA = MappingProxyType(
 )
 
 
+_NONE: Mapping[str, str] = MappingProxyType({})
+_APPEND_TIME = MappingProxyType({"message.timestamp.type": "LogAppendTime"})
+_COMPACT = MappingProxyType(
+    {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        # The active segment is not compacted.
+        "segment.bytes": "4194304",
+    }
+)
+# Otherwise the target's broker compacts the copy while it is compared.
+_KEPT_WHOLE = MappingProxyType({"{source}->target.config.properties.exclude": ".*"})
+_READ_COMMITTED = MappingProxyType({"{source}.consumer.isolation.level": "read_committed"})
+_TO_LZ4 = MappingProxyType({"target.producer.compression.type": "lz4"})
+
+
+class Writing(enum.Enum):
+    """How a source topic is written."""
+
+    BATCHES = "the same batches again and again"
+    COMPACTED = "each batch once, and then compacted by the broker"
+    TRANSACTIONS = "in transactions, some of which are aborted"
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
     """One topic to copy. `batch_bytes` None: one record in each batch. `goal`: "shallow" and
@@ -111,6 +136,11 @@ class Flow:
     """Those that Java's MirrorMaker 2 has in place of the same of `transforms`, or besides."""
     new_values: bool = False
     """Whether `transforms` change values, so that the copy is only counted."""
+    writing: Writing = Writing.BATCHES
+    topic_configs: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    """Of the source topic."""
+    properties: Mapping[str, str] = field(default_factory=lambda: _NONE)
+    """Of all systems; they replace a system's own. `{source}` stands for the source's alias."""
 
     @property
     def codec_number(self) -> int:
@@ -194,6 +224,30 @@ FLOWS = {
             "JSON, 64 KB batches, lz4; the topic renamed by RegexRouter",
             "json", "lz4", BATCH_BYTES, 4, 2_000_000, 400_000, "not slower",
             transforms=_NAME,
+        ),
+        Flow(
+            "append-time",
+            "JSON, 64 KB batches, lz4; timestamps set by the source's broker (LogAppendTime)",
+            "json", "lz4", BATCH_BYTES, 4, 1_000_000, 200_000, "not slower",
+            topic_configs=_APPEND_TIME,
+        ),
+        Flow(
+            "compacted",
+            "JSON, 64 KB batches, lz4; a compacted topic, most of whose records are gone",
+            "json", "lz4", BATCH_BYTES, 4, 1_000_000, 200_000, "not slower",
+            writing=Writing.COMPACTED, topic_configs=_COMPACT, properties=_KEPT_WHOLE,
+        ),
+        Flow(
+            "recompressed",
+            "JSON, 64 KB batches, zstd; written as lz4",
+            "json", "zstd", BATCH_BYTES, 4, 1_000_000, 200_000, "not slower",
+            properties=_TO_LZ4,
+        ),
+        Flow(
+            "aborted",
+            "JSON, lz4, read committed; transactions, one of ten of which is aborted",
+            "json", "lz4", BATCH_BYTES, 4, 1_000_000, 200_000, "not slower",
+            writing=Writing.TRANSACTIONS, properties=_READ_COMMITTED,
         ),
         Flow(
             "link",

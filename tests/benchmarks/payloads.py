@@ -17,7 +17,7 @@ from connect.clock import SYSTEM_CLOCK
 from connect.protocol.records import Record
 from tests.support.records.batches import encode_batch
 
-__all__ = ["JSON_BYTES", "RANDOM_BYTES", "Payload", "PayloadKind", "make_payload"]
+__all__ = ["JSON_BYTES", "RANDOM_BYTES", "Payload", "PayloadKind", "make_pairs", "make_payload"]
 
 PayloadKind = Literal["json", "random"]
 
@@ -89,10 +89,18 @@ def _noise(dice: random.Random) -> Iterator[tuple[None, bytes]]:
         yield None, dice.randbytes(RANDOM_BYTES)
 
 
-def make_payload(kind: PayloadKind, codec: int, batch_bytes: int | None) -> Payload:
-    """`batch_bytes`: as a producer's batch.size, before compression; None for one record each."""
+def make_pairs(kind: PayloadKind) -> Iterator[tuple[bytes | None, bytes]]:
+    """Key and value of one record after the other, without end."""
     dice = random.Random(_SEED)
-    pairs: Iterator[tuple[bytes | None, bytes]] = _events(dice) if kind == "json" else _noise(dice)
+    return _events(dice) if kind == "json" else _noise(dice)
+
+
+def make_payload(
+    kind: PayloadKind, codec: int, batch_bytes: int | None, distinct: int = _DISTINCT_BATCHES
+) -> Payload:
+    """`batch_bytes`: as a producer's batch.size, before compression; None for one record each.
+    `distinct`: the number of different batches."""
+    pairs = make_pairs(kind)
     count = 1
     if batch_bytes is not None:
         key, value = next(pairs)
@@ -100,7 +108,7 @@ def make_payload(kind: PayloadKind, codec: int, batch_bytes: int | None) -> Payl
     now = SYSTEM_CLOCK.now_ms()
     batches: list[bytes] = []
     value_bytes = 0
-    for _ in range(_DISTINCT_BATCHES):
+    for _ in range(distinct):
         records = [
             Record(offset, now, key, value)
             for offset, (key, value) in enumerate(islice(pairs, count))
