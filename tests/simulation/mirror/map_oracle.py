@@ -16,7 +16,7 @@ from connectors.mirror.offsets.start_positions import FirstPosition
 from connectors.mirror.offsets.translation import Place
 from tests.simulation.mirror.internal_topics import InternalTopic
 from tests.simulation.mirror.lives import offset_of
-from tests.simulation.mirror.session import Finding, Session
+from tests.simulation.mirror.session import Finding, Session, SessionProducers
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
 from tests.support.records.whole_map import places
 
@@ -30,14 +30,14 @@ class MapOracle:
         self,
         sources: Mapping[TopicPartition, SourceTruth],
         copies: Mapping[TopicPartition, Copies],
-        sessions: Mapping[tuple[int, int], Session],
+        producers: SessionProducers,
         syncs_topic: InternalTopic,
         map_topic: InternalTopic,
     ) -> None:
-        """`copies`: by the source partition. `sessions`: by producer id and epoch."""
+        """`copies`: by the source partition."""
         self._sources = sources
         self._copies = copies
-        self._sessions = sessions
+        self._producers = producers
         self._map_topic = map_topic
         self._map = OffsetMapStore(self._fetch_pages)
         map_topic.on_append = self._on_map_record
@@ -156,7 +156,9 @@ class MapOracle:
         return max(seen, key=lambda c: (self._knower(key, c).number, c.target), default=None)
 
     def session_of(self, copy: Copy) -> Session:
-        return self._sessions[copy.batch.producer, copy.batch.producer_epoch]
+        session = self._producers.session_of(copy.batch)
+        assert session is not None, "the order of each copy was checked before"
+        return session
 
     def _knower(self, key: TopicPartition, copy: Copy) -> Session:
         """The session whose pages have this copy: it wrote it, or found it there."""

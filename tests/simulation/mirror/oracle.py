@@ -17,7 +17,7 @@ from tests.simulation.kafka.log import Batch, Log
 from tests.simulation.mirror.internal_topics import InternalTopic
 from tests.simulation.mirror.lives import life_of, offset_of
 from tests.simulation.mirror.map_oracle import MapOracle
-from tests.simulation.mirror.session import Finding, Session
+from tests.simulation.mirror.session import Finding, Session, SessionProducers
 from tests.simulation.mirror.timeline import Timeline
 from tests.simulation.mirror.truth import Copies, Copy, SourceTruth
 
@@ -51,9 +51,8 @@ class Oracle:
         self._sources = sources
         self._copies = copies
         self._keeps_map = keeps_map
-        self._sessions: dict[tuple[int, int], Session] = {}
-        """By producer id and epoch."""
-        self.map = MapOracle(sources, copies, self._sessions, syncs_topic, map_topic)
+        self._producers = SessionProducers()
+        self.map = MapOracle(sources, copies, self._producers, syncs_topic, map_topic)
         self.map.forgives = self._forgives
         self.map.moved = lambda key: key in self._forgiving
         self.in_quarantine: Collection[tuple[TopicPartition, int]] = ()
@@ -90,7 +89,7 @@ class Oracle:
 
     def writes(self, producer: tuple[int, int], session: Session) -> None:
         """This producer (id, epoch) belongs to a session."""
-        self._sessions[producer] = session
+        self._producers.given(producer, session)
 
     def began(self, session: Session, key: TopicPartition, position: int) -> None:
         """A session copies a partition from this source offset on."""
@@ -243,7 +242,7 @@ class Oracle:
 
     def appended(self, key: TopicPartition, batch: Batch) -> None:
         """A batch is in a target partition's log."""
-        session = self._sessions.get((batch.producer, batch.producer_epoch))
+        session = self._producers.session_of(batch)
         if self._keeps_map and session is not None and key in session.new:
             self._check_kept(session, key)
 
@@ -376,7 +375,7 @@ class Oracle:
             self._stored.pop(partition, None)
             return
         writer = self._offset_writers.pop(batch, None)
-        writer = writer or self._sessions.get((batch.producer, batch.producer_epoch))
+        writer = writer or self._producers.session_of(batch)
         position = int(offset["offset"] or 0) + 1
         life = self._life_of_stored(record, batch, writer, partition, position)
         position = self._sources[partition].number(position, life)
@@ -453,7 +452,7 @@ class Oracle:
     def _check_order(self, key: TopicPartition, copy: Copy) -> None:
         """Each session's records are the source's, in their order and without gaps."""
         batch = copy.batch
-        session = self._sessions.get((batch.producer, batch.producer_epoch))
+        session = self._producers.session_of(batch)
         if session is None:
             raise Finding(f"{key}: nobody's producer {batch.producer} wrote source {copy.source}")
         expected = session.next.get(key, session.began.get(key))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from connect.protocol.messages import TopicPartition
+from tests.simulation.kafka.log import Batch
 
-__all__ = ["Finding", "Session"]
+__all__ = ["Finding", "Session", "SessionProducers"]
 
 
 class Finding(BaseException):
@@ -72,3 +73,23 @@ class Session:
     def end(self) -> None:
         """Its process does not run any more."""
         self.alive = False
+
+
+class SessionProducers:
+    """Which session each producer of the target belongs to."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[int, int], Session] = {}
+
+    def given(self, producer: tuple[int, int], session: Session) -> None:
+        """The target gave this producer (id, epoch) to a session."""
+        self._sessions[producer] = session
+
+    def session_of(self, batch: Batch) -> Session | None:
+        """Whose batch this is. A session that is not transactional goes on to the next epochs of
+        its producer by itself."""
+        epoch = self._sessions.get((batch.producer, batch.producer_epoch))
+        first = self._sessions.get((batch.producer, 0))
+        if epoch is None and first is not None and not first.exactly_once:
+            return first
+        return epoch
