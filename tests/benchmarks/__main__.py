@@ -21,14 +21,12 @@ from deploy.brokers import DeployError
 from tests.benchmarks.arena import (
     FAR_S,
     Arena,
-    create_led_topic,
     delete_topics,
     open_arena,
     open_far_arena,
 )
 from tests.benchmarks.contents import digest
 from tests.benchmarks.copying import measure_copy
-from tests.benchmarks.filling import fill
 from tests.benchmarks.flows import FLOWS, QUICK_FLOWS, Flow
 from tests.benchmarks.idle import measure_idle
 from tests.benchmarks.latency import (
@@ -41,7 +39,7 @@ from tests.benchmarks.latency import (
     measure_start,
 )
 from tests.benchmarks.machine import describe_machine
-from tests.benchmarks.payloads import make_payload
+from tests.benchmarks.payloads import JSON_BYTES
 from tests.benchmarks.report import as_text, update_page
 from tests.benchmarks.results import LatencyResult, Results
 from tests.benchmarks.source_topics import write_topic
@@ -73,7 +71,6 @@ PAGES = (
     _ROOT / "docs/contributing/goals.md",
 )
 _LOGS = _ROOT / "build" / "benchmarks"
-_FILL_S = 300.0
 _QUICK_PACE = Pace(warm_up_s=5, counted_s=10)
 _BEHIND_PACE = Pace(warm_up_s=1, counted_s=30)
 _BEHIND_BYTES, _BEHIND_QUICK_BYTES = 10_000_000_000, 2_000_000_000
@@ -195,7 +192,12 @@ class Bench:
         contents = None
         if not self._quick and not flow.new_values:
             contents = digest(
-                arena.source, topic, flow.partitions, records, headers=not flow.transforms
+                arena.source,
+                topic,
+                flow.partitions,
+                records,
+                headers=not flow.transforms,
+                appended=flow.appended,
             )
         if arena.link is not None:
             arena.link.delay(FAR_S)
@@ -243,19 +245,23 @@ class Bench:
     def _behind(self, arena: Arena) -> None:
         """Live records while the same mirror catches up with another topic."""
         flow = FLOWS["json"]
-        payload = make_payload(flow.kind, flow.codec_number, flow.batch_bytes)
         size = _BEHIND_QUICK_BYTES if self._quick else _BEHIND_BYTES
-        wanted = self._records or round(size / payload.value_bytes)
-        topic = create_led_topic(arena.source, "catch-up", flow.partitions)
-        records = fill(arena.source, topic, flow.partitions, payload, wanted, _FILL_S)
+        wanted = self._records or round(size / JSON_BYTES)
+        source = write_topic(arena.source, replace(flow, name="catch-up"), wanted)
         for turn in range(1, self._rounds + 1):
             for system in rotated(self._untuned(), turn):
                 self._add_latencies(
                     measure_behind(
-                        arena, system, _BEHIND_PACE, topic, flow.partitions, records, turn
+                        arena,
+                        system,
+                        _BEHIND_PACE,
+                        source.name,
+                        flow.partitions,
+                        source.records,
+                        turn,
                     )
                 )
-        delete_topics(arena.source, {topic})
+        delete_topics(arena.source, {source.name})
 
     def _add_latencies(self, measured: Sequence[LatencyResult]) -> None:
         self.results.latencies += measured

@@ -16,18 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from tests.benchmarks.arena import create_led_topic, open_arena
+from tests.benchmarks.arena import open_arena
 from tests.benchmarks.copying import measure_copy
-from tests.benchmarks.filling import fill
 from tests.benchmarks.flows import FLOWS
 from tests.benchmarks.machine import describe_machine
-from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.results import CopyResult
+from tests.benchmarks.source_topics import write_topic
 from tests.benchmarks.systems import OURS, SYSTEMS, System
 
 GOAL = 0.8
 _LOGS = Path(__file__).parents[2] / "build" / "benchmarks"
-_FILL_S = 300.0
 
 
 def _without(alias: str, _codec: str) -> Mapping[str, str]:
@@ -52,22 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     found: dict[str, list[CopyResult]] = {}
     print(describe_machine())
     with open_arena(_LOGS) as arena:
-        topic = create_led_topic(arena.source, flow.name, flow.partitions)
-        payload = make_payload(flow.kind, flow.codec_number, flow.batch_bytes)
-        records = fill(
-            arena.source,
-            topic,
-            flow.partitions,
-            payload,
-            arguments.records or flow.records,
-            _FILL_S,
-        )
-        print(f"{flow.words}, {flow.partitions} partitions: {records:,} records", flush=True)
+        source = write_topic(arena.source, flow, arguments.records or flow.records)
+        topic, records = source.name, source.records
+        print(f"{flow.words}, {flow.partitions} partitions: {source.words}", flush=True)
         for turn in range(arguments.rounds + 1):
             order: list[System] = [AT_LEAST_ONCE, EXACTLY_ONCE]
             for system in order if turn % 2 else reversed(order):
                 result = measure_copy(
-                    arena, flow, topic, records, payload.value_bytes, system, turn, None
+                    arena, flow, topic, records, source.value_bytes, system, turn, None
                 )
                 if turn:
                     found.setdefault(system.name, []).append(result)

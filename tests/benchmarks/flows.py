@@ -130,9 +130,9 @@ class Flow:
     """Whether mirrors run with what users get: nothing is switched off."""
     far: bool = False
     """Whether the source is behind a link with a long way (`arena.FAR_S`)."""
-    transforms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    transforms: Mapping[str, str] = field(default_factory=lambda: _NONE)
     """Properties of the flow `A->B`, without its name before them."""
-    java_transforms: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    java_transforms: Mapping[str, str] = field(default_factory=lambda: _NONE)
     """Those that Java's MirrorMaker 2 has in place of the same of `transforms`, or besides."""
     new_values: bool = False
     """Whether `transforms` change values, so that the copy is only counted."""
@@ -141,6 +141,11 @@ class Flow:
     """Of the source topic."""
     properties: Mapping[str, str] = field(default_factory=lambda: _NONE)
     """Of all systems; they replace a system's own. `{source}` stands for the source's alias."""
+
+    @property
+    def appended(self) -> bool:
+        """Whether the source's broker sets the timestamps."""
+        return self.topic_configs is _APPEND_TIME
 
     @property
     def codec_number(self) -> int:

@@ -10,11 +10,11 @@ from itertools import islice
 from connect.clock import Deadline
 from connect.errors import DeadlineExceeded
 from tests.benchmarks.arena import create_led_topic
-from tests.benchmarks.contents import count_records
 from tests.benchmarks.filling import fill
 from tests.benchmarks.flows import Flow, Writing
 from tests.benchmarks.payloads import Payload, make_pairs, make_payload
 from tests.support.records.producing import Record, produce_transactions
+from tests.support.records.reading import read_partition
 
 __all__ = ["SourceTopic", "write_topic"]
 
@@ -37,16 +37,17 @@ class SourceTopic:
     words: str
 
 
-def write_topic(servers: str, flow: Flow, wanted: int) -> SourceTopic:
+def write_topic(servers: str, flow: Flow, wanted: int, timeout_s: float = _FILL_S) -> SourceTopic:
     """Create and fill the flow's topic on a cluster of one broker with about `wanted` records.
 
-    Raises `BrokerError`, and `DeadlineExceeded` if the broker does not compact it in time.
+    Raises `BrokerError`, and `DeadlineExceeded` if that takes longer than `timeout_s`, or if the
+    broker does not compact the topic in time.
     """
     topic = create_led_topic(servers, flow.name, flow.partitions, flow.topic_configs)
     if flow.writing is Writing.TRANSACTIONS:
         return _write_transactions(servers, flow, topic, wanted)
     payload = _payload(flow, wanted)
-    written = fill(servers, topic, flow.partitions, payload, wanted, _FILL_S)
+    written = fill(servers, topic, flow.partitions, payload, wanted, timeout_s)
     words = (
         f"{written:,} records of {payload.value_bytes:.0f} bytes, "
         f"{payload.batch_records} in a batch of {payload.batch_bytes:,.0f} bytes"
@@ -75,7 +76,7 @@ def _compacted(servers: str, topic: str, partitions: int, written: int) -> int:
     waiting = threading.Event()
     while not deadline.expired():
         waiting.wait(_CLEANER_PAUSE_S)
-        left = count_records(servers, topic, partitions)
+        left = sum(len(read_partition(servers, topic, number)) for number in range(partitions))
         if left == before < written:
             return left
         before = left

@@ -16,21 +16,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
 from connect.errors import ConnectError
 from deploy.brokers import DeployError
-from tests.benchmarks.arena import Arena, create_led_topic, delete_topics, open_arena
+from tests.benchmarks.arena import Arena, delete_topics, open_arena
 from tests.benchmarks.contents import digest
 from tests.benchmarks.copying import measure_copy
-from tests.benchmarks.filling import fill
 from tests.benchmarks.flows import FLOWS
 from tests.benchmarks.latency import Pace, measure_behind
 from tests.benchmarks.machine import describe_machine
-from tests.benchmarks.payloads import make_payload
 from tests.benchmarks.results import CopyResult, LatencyResult
+from tests.benchmarks.source_topics import write_topic
 from tests.benchmarks.spark_systems import (
     BACKFILL,
     PLAIN,
@@ -93,10 +93,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _fill(arena: Arena, name: str, records: int) -> tuple[str, int, float]:
     """A full topic: its name, its records and the mean size of a value."""
-    topic = create_led_topic(arena.source, name, FLOW.partitions)
-    payload = make_payload(FLOW.kind, FLOW.codec_number, FLOW.batch_bytes)
-    filled = fill(arena.source, topic, FLOW.partitions, payload, records, _FILL_S)
-    return topic, filled, payload.value_bytes
+    source = write_topic(arena.source, replace(FLOW, name=name), records, _FILL_S)
+    return source.name, source.records, source.value_bytes
 
 
 def _in_turns(
