@@ -88,8 +88,8 @@ class SessionProducers:
     def session_of(self, batch: Batch) -> Session | None:
         """Whose batch this is. A session that is not transactional goes on to the next epochs of
         its producer by itself."""
-        epoch = self._sessions.get((batch.producer, batch.producer_epoch))
+        given = self._sessions.get((batch.producer, batch.producer_epoch))
+        if given is not None:
+            return given
         first = self._sessions.get((batch.producer, 0))
-        if epoch is None and first is not None and not first.exactly_once:
-            return first
-        return epoch
+        return None if first is None or first.exactly_once else first

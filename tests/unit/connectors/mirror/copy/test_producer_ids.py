@@ -35,8 +35,8 @@ class Assignments:
         partition = PartitionCopy(("topic", 0), ("copy", 0), metrics)
         partition.begin_at(0)
         self.producers.equip(partition)
-        while partition.producer_id == UNKNOWN:
-            self.context.loop.turn(0.0)
+        self.context.loop.turn(0.0)
+        assert partition.producer_id != UNKNOWN
         return partition
 
     def send(self, partition: PartitionCopy) -> None:
